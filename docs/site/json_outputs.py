@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from fathom.attach.findings import AttachFinding
 from fathom.bench.against_kopf import KopfComparison
 from fathom.bench.cache import CacheResult
 from fathom.bench.cluster import ClusterResult
@@ -11,6 +12,7 @@ from fathom.bench.recording_cost import RecordingCost
 from fathom.bench.result import ApiResult, WatchResult
 from fathom.bench.schedule import ScheduleResult
 from fathom.bench.why import WhyResult
+from fathom.chaos.report import ChaosReport
 from fathom.cli.replay_tapes import ReplayedTape
 from fathom.cli.top.now_view import NowView
 from fathom.cli.top.workload_view import WorkloadView
@@ -25,6 +27,7 @@ from fathom.record.journal import KeptDecision
 from fathom.record.replay import ReplayResult
 from fathom.record.tape_list import TapeSummary
 from fathom.sim.continuation import Continuation
+from fathom.store.migrate import Migrated
 from fathom.store.verify import Verified
 from fathom.web.page import ShownSession
 
@@ -285,6 +288,19 @@ DOCUMENTS = (
         },
     ),
     Document(
+        "fathom attach",
+        ("attach",),
+        """A list of findings: what the server has, and what each lack costs. `state` is yes, no, or needed:
+        without it `attach` ends. With `--print`, a List of the objects that would be installed.""",
+        (AttachFinding,),
+        {
+            "check": "events",
+            "state": "no",
+            "found": "you may not list and watch them",
+            "cost": "who scheduled a pod, and what kubelets say, is not known",
+        },
+    ),
+    Document(
         "fathom record status",
         ("record status",),
         "A list of recorded processes, each with its runs.",
@@ -366,10 +382,24 @@ DOCUMENTS = (
         (Verified,),
     ),
     Document(
+        "fathom store migrate",
+        ("store migrate",),
+        "What was copied, and the revision of the target.",
+        (Migrated,),
+    ),
+    Document(
         "fathom sim",
         ("sim list", "sim run", "sim explore", "sim check-determinism", "sim shrink", "sim zoo"),
         """`sim list` prints a list of `name` and `about`. The documents of the others are in
         [simulation](simulation.md#json), field by field; a test compares them.""",
+    ),
+    Document(
+        "fathom chaos",
+        ("chaos",),
+        """What `fathom chaos -o json` prints, `--report FILE` writes and `--replay FILE` reads. `failure` is
+        null where everything held; its `schedule` has the faults, in the words of
+        [the simulator](simulation.md#faults), and its `timeline` the lines of the report.""",
+        (ChaosReport,),
     ),
     Document(
         "fathom bench",

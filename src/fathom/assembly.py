@@ -46,6 +46,7 @@ from fathom.controllers.housekeeping.controller import Housekeeping
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.detect.field_fights import FieldFights
+from fathom.kinds.explanation import EXPLANATIONS
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
 from fathom.model.accounts import HOUSEKEEPING
@@ -82,6 +83,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     traces: SpanSink | None = None  # Makes spans of committed writes; None: traces are off.
     # Makes the web page that the server serves; None: it serves none.
     make_page: Callable[[Authenticator, Authorizer], WebPage] | None = None
+    own_kinds: bool = True  # False: a Kubernetes without fathom.dev, such as fathom may be attached to.
+    read_only: str = ""  # Why no write is taken but the server's own; '': all are.
     detect_fights: bool = True  # Name fields that two writers fight over, and values that oscillate.
 
 
@@ -111,7 +114,7 @@ def assemble(wanted: ServerSettings) -> Parts:
     outside, log = wanted.outside, wanted.log
     cache = WatchCache(keep_all_objects=wanted.keep_all_objects)
     registry = Registry.builtin()
-    for kind in (*OWN_KINDS, *USAGE_KINDS):
+    for kind in (*(OWN_KINDS if wanted.own_kinds else ()), *USAGE_KINDS):
         registry.add(kind)
     authorizer = Authorizer(cache, outside.clock)
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
@@ -130,7 +133,12 @@ def assemble(wanted: ServerSettings) -> Parts:
         audited=wanted.audit is not None,
         agents=wanted.agents,
     )
-    views = AskViews(core, authorizer, wanted.sources) if wanted.sources is not None else None
+    core.read_only = wanted.read_only
+    views = (
+        AskViews(core, authorizer, wanted.sources)
+        if wanted.sources is not None and wanted.own_kinds
+        else None
+    )
     page = NoWebPage() if wanted.make_page is None else wanted.make_page(authenticator, authorizer)
     server = ApiServer(
         core,
@@ -211,7 +219,9 @@ async def bootstrap(parts: Parts) -> None:
     and count the pods that are older than the ledger."""
     await settle_ledger(parts.core)
     resources, writer = RegistryResources(parts.core.registry), parts.writer("bootstrap")
-    for obj in plan_bootstrap(parts.core.cache):
+    for obj in plan_bootstrap(
+        parts.core.cache, own=parts.core.registry.by_resource(EXPLANATIONS) is not None
+    ):
         resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
         exists = "uid" in obj["metadata"]
         meta = obj["metadata"]

@@ -13,6 +13,7 @@ import socket
 import sys
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import uvloop
@@ -27,6 +28,7 @@ from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki,
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
+from fathom.api.core import Core
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
 from fathom.api.web_page import WebPage
@@ -35,11 +37,15 @@ from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.metrics.process import process_metrics
+from fathom.model.cause import WakeCause
 from fathom.model.decision import NoJournal, Subject
+from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
+from fathom.model.record_query import DecisionReader
 from fathom.model.user import User
+from fathom.node_certificates import NodeCertificates
 from fathom.open_files import take_all
-from fathom.private_files import prepare_directory, write_private
+from fathom.private_files import NotOurs, prepare_directory, write_private
 from fathom.record.audit import AuditLog
 from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
@@ -51,6 +57,7 @@ from fathom.record.ring import RingBusy
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.stopping import restarts, stop_event
+from fathom.store.migrate import check_finished
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
 from fathom.store.retention import Retention
@@ -67,6 +74,11 @@ from fathom.web.sessions import Sessions
 KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
 BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
 STOP_S = 3  # Time that running requests get to finish when the server stops.
+# With other servers on the store: how long the server answers on after it has said that it is not ready. Load
+# balancers and clients go to another one meanwhile.
+DRAIN_S = 3.0
+WITHDRAW_S = 1.0
+SETTLE_S = 1.0  # For the first request on connections that were made just before.
 TOKENS_CHECK_S = 5.0
 SESSIONS_CHECK_S = 2.0  # How long a watch of the web page may outlive its session's end.
 INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to index so many, in 15 ms.
@@ -76,9 +88,34 @@ INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to
 # containers are some megabytes, and scanning them takes some milliseconds.
 GC_CONTAINERS = 50_000
 
+STOPPED = WakeCause("event", "the API server stops")
+
 CREDENTIALS = "credentials"
 PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANY_ADDRESS = ("0.0.0.0", "::")
+
+
+class Copying(Protocol):
+    """Makes this server a read-only copy of another cluster."""
+
+    url: str  # Of the cluster.
+    copied: frozenset[str]  # The kinds that are copied: 'pods', 'deployments.apps'.
+    journals: dict[str, DecisionReader]  # Of parts that decide there and keep their records here.
+
+    def behind(self) -> str:
+        """What of the cluster the copy cannot follow now; '' if it follows all."""
+        ...
+
+    async def run(self, running: Running, synced: asyncio.Event) -> None:
+        """Copy until cancelled; set `synced` when the copy is complete."""
+        ...
+
+
+COPY_OF = "attached"  # A file of a data directory that copies another cluster: that cluster's URL.
+READ_ONLY = (
+    "this server is a copy of {}, made by `fathom attach`, and takes no changes: send them to that cluster"
+)
 
 
 def run_api(
@@ -90,12 +127,17 @@ def run_api(
     plugins: list[str] | None = None,
     service_addresses: IPv4Network = ADDRESSES,
     page_hosts: tuple[str, ...] = (),
+    copying: Copying | None = None,
+    own_kinds: bool = True,
+    drain_s: float | None = None,
 ) -> None:
-    """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError."""
+    """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError. `own_kinds`
+    False: as a Kubernetes that does not know fathom.dev."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
     take_all()
     data = data.absolute()
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
+    _refuse_copy(data, copying)
     data_format.check(data)  # First: a directory of a newer fathom is left as it is.
     warnings = prepare_directory(data)
     store = store or f"sqlite:{data}"
@@ -111,7 +153,20 @@ def run_api(
                 service_addresses=service_addresses,
                 page_hosts=page_hosts,
                 warnings=warnings,
+                copying=copying,
+                own_kinds=own_kinds,
+                drain_s=drain_s,
             )
+        )
+
+
+def _refuse_copy(data: Path, copying: Copying | None) -> None:
+    """Refuse to serve a copy of another cluster as if it were one: its controllers would act on it."""
+    mark = data / COPY_OF
+    if copying is None and mark.exists():
+        url = mark.read_text(errors="replace").strip()
+        raise NotOurs(
+            f"{data} is a copy of {url} that `fathom attach` made: choose another directory with --data"
         )
 
 
@@ -147,6 +202,21 @@ class Running(msgspec.Struct, frozen=True):
     own_place: tuple[str, int]  # Address and port at which pods reach us.
     warnings: list[str]  # Shown to the user once the server is ready.
     traces: SpanQueue | None = None
+    copying: Copying | None = None
+    drain_s: float = 0.0
+
+
+def _sources(data: Path, audit: AuditIndex, copying: Copying | None) -> Sources:
+    if copying is not None:
+        return Sources(
+            journals=copying.journals,
+            audit=audit,
+            attached=copying.url,
+            copied=copying.copied,
+            behind=copying.behind,
+        )
+    own = {HOUSEKEEPER: JournalReader(journal_directory(data, HOUSEKEEPER))}
+    return Sources(journals={**own}, audit=audit)
 
 
 async def _run(
@@ -159,6 +229,9 @@ async def _run(
     service_addresses: IPv4Network,
     page_hosts: tuple[str, ...],
     warnings: list[str],
+    copying: Copying | None,
+    own_kinds: bool,
+    drain_s: float | None,
 ) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
@@ -166,6 +239,7 @@ async def _run(
     opened = await open_store(store)
     traces = open_traces(os.environ, log)
     try:
+        await check_finished(opened)
         data_format.adopt(data)  # A store elsewhere has not done so.
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
             warnings.append(
@@ -178,7 +252,8 @@ async def _run(
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         audit_index = AuditIndex(data / "audit")
-        journal = _open_journal(data, log)
+        # What a copy writes to begin with is about itself, not about the cluster.
+        journal = _open_journal(data, log) if copying is None else None
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
             ServerSettings(
@@ -191,10 +266,9 @@ async def _run(
                 shared_store=store.startswith("etcd"),
                 plugins=tuple(plugins),
                 agents=agents,
-                sources=Sources(
-                    journals={"housekeeping": JournalReader(journal_directory(data, "housekeeping"))},
-                    audit=audit_index,
-                ),
+                sources=_sources(data, audit_index, copying),
+                own_kinds=own_kinds,
+                read_only="" if copying is None else READ_ONLY.format(copying.url),
                 service_addresses=service_addresses,
                 journal=traced(journal or NoJournal(), traces, HOUSEKEEPER),
                 traces=None if traces is None else traces.of("api-server"),
@@ -220,6 +294,8 @@ async def _run(
                 own,
                 warnings,
                 traces,
+                copying,
+                _drain_s(drain_s, store),
             )
         )
         await agents.close()
@@ -311,29 +387,92 @@ async def _serve(running: Running) -> None:
     async with asyncio.TaskGroup() as group:
         background = [
             group.create_task(parts.feed.follow()),
-            group.create_task(parts.housekeeping.run()),
-            group.create_task(parts.fights.run()),
             group.create_task(_reload_tokens(running, running.data / "tokens.csv")),
             group.create_task(Retention(running.store, running.outside.clock).run()),
             group.create_task(running.audit.run()),
             group.create_task(_index_audit(running.audit_index, running.log)),
             group.create_task(_end_sessions(parts.page)),
         ]
-        await bootstrap(parts)
+        background += await _begin(running, group, stop)
         listening = await asyncio.get_running_loop().create_server(
             http.connection, sock=running.listener, ssl=server_context(running.pki), backlog=BACKLOG
         )
-        await _publish(running)
-        await _publish_authorities(running)
+        if running.copying is None:
+            await _publish(running)
+            await _publish_authorities(running)
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
-        _announce(running)
+        if not stop.is_set():
+            _announce(running)
         await stop.wait()
-        core.stopping = True
-        core.cache.wake_all()  # Watches end by themselves.
-        listening.close()
-        await http.stop(patience_s=STOP_S)
+        core.draining = True  # Before anything else: readyz fails while all is still answered.
+        await _withdraw(running)
+        await stop_serving(core, http, listening, drain_s=running.drain_s)
         for task in background:
             task.cancel()
+
+
+async def _begin(running: Running, group: asyncio.TaskGroup, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+    """Fill the store: with what every cluster has, or with a copy of another. Housekeeping would delete from
+    a copy what it cannot see the owners of."""
+    parts, copying = running.parts, running.copying
+    if copying is None:
+        work = (parts.housekeeping.run(), parts.fights.run(), _node_certificates(running).run())
+        tasks = [group.create_task(part) for part in work]
+        await bootstrap(parts)
+        return tasks
+    await bootstrap(parts)
+    synced = asyncio.Event()
+    task = group.create_task(copying.run(running, synced))
+    waits = [asyncio.create_task(event.wait()) for event in (synced, stop)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    return [task]
+
+
+def _node_certificates(running: Running) -> NodeCertificates:
+    writer = running.parts.writer("node-certificates")
+    return NodeCertificates(
+        writer, running.parts.core.cache, running.pki, running.outside.clock, log=running.log
+    )
+
+
+def _drain_s(wanted_s: float | None, store: str) -> float:
+    if wanted_s is not None:
+        return wanted_s
+    return DRAIN_S if store.startswith("etcd") else 0.0
+
+
+async def stop_serving(core: Core, http: Http, listening: asyncio.Server, *, drain_s: float) -> None:
+    """Not ready, but serving while clients go to other servers; then no new connections; then watches end by
+    themselves, and what runs is finished."""
+    core.draining = True
+    if drain_s:
+        await http.drain(seconds=drain_s)
+    listening.close()
+    core.stopping = True
+    core.cache.wake_all()
+    if drain_s:
+        await http.drain(seconds=SETTLE_S)
+    await http.stop(patience_s=STOP_S)
+
+
+async def _withdraw(running: Running) -> None:
+    """Delete the slice that leads pods to us: the other servers have theirs. Servers that listen on every
+    address of their machine are all at 127.0.0.1 for the pods beside them, and share a slice."""
+    alone = not running.parts.core.shared_store or not running.drain_s
+    if alone or running.listener.getsockname()[0] in ANY_ADDRESS:
+        return
+    folder = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    mine = own_slice(*_reachable(running))
+    path, why = f"{folder}/{mine['metadata']['name']}", "the API server stops"
+    try:
+        async with asyncio.timeout(WITHDRAW_S):
+            with ignored(404):
+                writer = running.parts.writer("own-service")
+                await writer.write("DELETE", path, _subject(folder, mine), cause=STOPPED, why=why)
+    except (ApiError, TimeoutError) as error:  # The next start of a server with this address deletes it.
+        running.log.warn("the server's EndpointSlice was not deleted", error=str(error))
 
 
 async def _index_audit(index: AuditIndex, log: Log) -> None:
@@ -443,7 +582,8 @@ def _announce(running: Running) -> None:
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
     _write_credentials(running, url)
-    say(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")
+    copied = "" if running.copying is None else f", a read-only copy of {running.copying.url},"
+    say(f"fathom {__version__} serves the Kubernetes API{copied} on {url}, data in {running.data}")
     reach = [] if host in LOOPBACK else [f"other machines can reach the API server at {host}"]
     for warning in (*running.warnings, *reach):
         say(f"warning: {warning}")

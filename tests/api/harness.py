@@ -14,9 +14,12 @@ from urllib.parse import parse_qs
 import msgspec
 
 from fathom.api.agent_connections import Agents
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.jws import SigningKey
 from fathom.api.request import Request, Response, StreamResponse, UpgradeResponse
+from fathom.api.web_page import WebPage
 from fathom.ask.collect import Sources
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
@@ -179,6 +182,9 @@ async def serving(
     agents: Agents | None = None,
     traces: SpanSink | None = None,
     clock: Clock | None = None,
+    own_kinds: bool = True,
+    read_only: str = "",
+    make_page: Callable[[Authenticator, Authorizer], WebPage] | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
     outside = Outside(clock=clock or SystemClock(), ids=RandomIds(rng), rng=rng)
@@ -200,11 +206,14 @@ async def serving(
             sources=sources,
             agents=agents,
             traces=traces,
+            own_kinds=own_kinds,
+            read_only=read_only,
+            make_page=make_page,
         )
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})
     await parts.feed.load()
-    runs = (parts.feed.follow(), parts.housekeeping.run(), parts.fights.run())
+    runs = (parts.feed.follow(), *(() if read_only else (parts.housekeeping.run(), parts.fights.run())))
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         await bootstrap(parts)

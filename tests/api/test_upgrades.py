@@ -6,17 +6,23 @@ The agent here is an echo: what it is sent comes back. Real ones are in `tests/c
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 from tests.api.harness import Api
+from tests.api.test_client_frames import frame
 from tests.api.test_http import Client, speak
+from tests.api.test_named_ports import opened
 
 from fathom.api.agent_connections import AgentAddress, ConnectAsk, NoAgents
+from fathom.api.client_frames import MEANINGLESS, ClientFrames
 from fathom.api.connection_limits import ConnectionLimits
 from fathom.api.http import Http
 from fathom.api.relay import Relay
 from fathom.api.request import Tunnel
+from fathom.api.spdy import FrameWriter
+from fathom.api.subresources.connect import SPDY
 from fathom.model.errors import ApiError
 from fathom.model.well_known import CERTIFICATE_ANNOTATION
 
@@ -106,17 +112,35 @@ def test_bytes_are_passed_on_both_ways_also_those_sent_too_early(tmp_path: Path)
     async def dialogue(api: Api, http: Http, client: Client) -> None:
         agents = await with_pod(api)
         client.ask(EXEC, *HANDSHAKE, V5)
-        client.writer.write(b"early")
+        early = frame(b"early")
+        client.writer.write(early)
         status, headers, _ = await client.answer(body=False)
         assert status == "HTTP/1.1 101 Switching Protocols"
         names = ("upgrade", "connection", "sec-websocket-accept", "sec-websocket-protocol")
         assert [headers[name] for name in names] == ["websocket", "Upgrade", "accepted", "v5.channel.k8s.io"]
-        assert await client.reader.readexactly(5) == b"early"
-        client.writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        assert await client.reader.readexactly(18) == b"GET / HTTP/1.1\r\n\r\n"
+        assert await client.reader.readexactly(len(early)) == early
+        later = frame(b"GET / HTTP/1.1\r\n\r\n", opcode=1)
+        client.writer.write(later)
+        assert await client.reader.readexactly(len(later)) == later
         (ask,) = agents.asked
         assert (ask.action, ask.pod, ask.container, ask.key) == ("exec", "p", "c", KEY)
         assert ask.options == (("stdout", "true"), ("command", "echo"), ("command", "a b"))
+        agents.tunnel.close()
+        assert await client.rest() == b""
+
+    speak(dialogue, tmp_path)
+
+
+def test_an_agent_never_gets_a_frame_without_a_mask(tmp_path: Path) -> None:
+    """What it gets in its place makes it close the connection with 1002; here it comes back."""
+
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        agents = await with_pod(api)
+        client.ask(EXEC, *HANDSHAKE, V5)
+        await client.answer(body=False)
+        client.writer.write(frame(b"one") + frame(b"two", mask=b"") + frame(b"three"))
+        sent = frame(b"one") + MEANINGLESS
+        assert await client.reader.readexactly(len(sent)) == sent
         agents.tunnel.close()
         assert await client.rest() == b""
 
@@ -141,7 +165,7 @@ def test_a_connection_ends_with_the_permission_for_it(tmp_path: Path) -> None:
 
     async def dialogue(api: Api, http: Http, client: Client) -> None:
         reader, writer = client.reader, client.writer
-        relay = Relay(writer.transport, Echo(), asyncio.Event().wait)  # type: ignore[arg-type]  # is one
+        relay = Relay(writer.transport, Echo(), ClientFrames(), asyncio.Event().wait)  # type: ignore[arg-type]  # is one
         answers = iter((True, False))
         async with asyncio.timeout(10):
             await relay.run(lambda: next(answers))
@@ -163,8 +187,9 @@ def test_a_server_that_stops_ends_connections_at_once(tmp_path: Path) -> None:
 
 
 async def send_without_end(client: Client) -> None:
+    sent = frame(bytes(65536))
     while True:
-        client.writer.write(bytes(65536))
+        client.writer.write(sent)
         await client.writer.drain()
 
 
@@ -185,6 +210,43 @@ def test_neither_side_gets_far_ahead_of_the_other(tmp_path: Path) -> None:
         (connection,) = http.open
         assert connection._relay is not None
         assert len(connection._relay._waiting) + len(agents.tunnel.held) < 2 << 20
+
+    speak(dialogue, tmp_path)
+
+
+def test_ports_that_kubectl_names_on_its_connection_are_in_the_audit_log(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        agents = await with_pod(api)
+        client.ask(f"GET {PODS}/p/portforward HTTP/1.1", *HANDSHAKE, f"Sec-WebSocket-Protocol: {SPDY}")
+        await client.answer(body=False)
+        writer = FrameWriter()
+        sent = frame(opened(writer, 1, "8080")) + frame(opened(writer, 5, "22"))
+        client.writer.write(sent)
+        assert await client.reader.readexactly(len(sent)) == sent
+        agents.tunnel.close()
+        assert await client.rest() == b""
+        async with asyncio.timeout(10):
+            while http.open:
+                await asyncio.sleep(0.01)
+        api.audit.flush()
+        lines = (tmp_path / "audit" / "audit.jsonl").read_text().splitlines()
+        entries = [entry for entry in map(json.loads, lines) if entry.get("subresource") == "portforward"]
+        begun = entries[0]["id"]
+        assert [(entry["id"].removeprefix(begun), entry.get("ports")) for entry in entries] == [
+            ("", None), (".port-8080", [8080]), (".port-22", [8080, 22]), (".end", [8080, 22]),
+        ]  # fmt: skip
+
+    speak(dialogue, tmp_path)
+
+
+def test_a_port_forward_that_cannot_be_read_ends_before_the_agent_gets_it(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        agents = await with_pod(api)
+        client.ask(f"GET {PODS}/p/portforward HTTP/1.1", *HANDSHAKE, f"Sec-WebSocket-Protocol: {SPDY}")
+        await client.answer(body=False)
+        client.writer.write(frame(b"not SPDY"))
+        assert await client.rest() == b""
+        assert (agents.tunnel.closed, bytes(agents.tunnel.held)) == (True, b"")
 
     speak(dialogue, tmp_path)
 

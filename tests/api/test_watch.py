@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.api.harness import Api, Watching, config_map, tell
 
-from fathom.api import watch_cache
+from fathom.api import resource_cache
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -181,12 +181,12 @@ def test_a_reader_that_falls_behind_is_ended_and_resumes_without_loss(tmp_path: 
             last = event["object"]["metadata"]["resourceVersion"]
         assert last == await _revision(api)
 
-    original = watch_cache.LOG_EVENTS_MAX
-    watch_cache.LOG_EVENTS_MAX = 8
+    original = resource_cache.LOG_EVENTS_MAX
+    resource_cache.LOG_EVENTS_MAX = 8
     try:
         tell(story, tmp_path)
     finally:
-        watch_cache.LOG_EVENTS_MAX = original
+        resource_cache.LOG_EVENTS_MAX = original
 
 
 def test_watches_end_when_the_server_stops(tmp_path: Path) -> None:

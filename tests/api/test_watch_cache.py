@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.watch_cache import LOG_EVENTS_MAX, ResourceCache
+from fathom.api.resource_cache import LOG_EVENTS_MAX, ResourceCache
 from fathom.model.body import Body
 from fathom.store.protocol import Change, Entry
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.api.harness import Api, config_map, pod, tell
 
-from fathom.api import watch_cache
+from fathom.api import resource_cache, watch_events
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -34,7 +34,7 @@ def test_a_nodes_watch_hears_of_its_own_pods_and_sleeps_through_the_others(tmp_p
         await nodes(api, "here", "there")
         watching = await api.watch("/api/v1/pods?fieldSelector=spec.nodeName%3Dhere&resourceVersion=0")
         cache = api.core.cache.of("pods")
-        watcher = next(iter(cache._watchers[watch_cache.node_trigger("here")]))
+        watcher = next(iter(cache._watchers[watch_events.node_trigger("here")]))
         reading = asyncio.create_task(watching.take(1))
         await asyncio.sleep(0.01)
         for number in range(5):
@@ -67,7 +67,7 @@ def test_a_pod_that_comes_to_a_node_by_binding_is_heard_of(tmp_path: Path) -> No
 def test_a_watch_is_not_dropped_for_what_others_wrote_while_it_slept(
     bookmarks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_cache, "LOG_EVENTS_MAX", 8)
+    monkeypatch.setattr(resource_cache, "LOG_EVENTS_MAX", 8)
 
     async def story(api: Api) -> None:
         watching = await api.watch(f"{MAPS}?resourceVersion=0{bookmarks}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import select
 from pathlib import Path
 
 import pytest
 from tests.bench.tiny_server import Manners, tiny_server
 
 from fathom.bench.api import ApiLoad, run_api
-from fathom.bench.drive import listen
+from fathom.bench.drive import Lane, drive, listen
 from fathom.bench.errors import BadTarget, BenchFailed
 from fathom.bench.kubeconfig import read_target
 from fathom.bench.requests import Asker
@@ -35,6 +36,29 @@ def test_api_measures_every_verb_on_objects_of_the_size_asked_for(tmp_path: Path
     assert result.server.version == "v0.0-tiny"
     assert all(0 < spread.p50 <= spread.p99 for spread in result.latency_ms.values())
     assert result.parameters == {"connections": 3, "objects": 20, "object_bytes": 300, "seconds": 0.05}
+
+
+def test_connections_that_the_server_closes_between_answers_are_opened_again(tmp_path: Path) -> None:
+    with tiny_server(tmp_path, Manners(close_after=3)) as server:
+        run_api(Against(kubeconfig=tmp_path / "kubeconfig"), SMALL_API)
+    assert sorted(server.objects) == [f"c-{number:06d}" for number in range(20)]
+
+
+def test_a_connection_that_the_server_closed_while_it_was_idle_is_opened_again(tmp_path: Path) -> None:
+    """kube-apiserver does so after 90 seconds: longer than it takes to bind the first pods of a benchmark."""
+    with tiny_server(tmp_path, Manners(idle_s=0.05)):
+        target = read_target(tmp_path / "kubeconfig")
+        connection, asker = connect(target), Asker(target, namespace="n", object_bytes=1)
+        answers = []
+
+        def lane() -> Lane:
+            answers.append((yield asker.get(b"/version")).status)
+
+        for _ in range(2):
+            drive([connection], [lane()])
+            select.select([connection.fileno], [], [], 10)  # Readable: the server has closed it.
+        connection.close()
+    assert answers == [200, 200]
 
 
 def test_fewer_objects_than_connections_is_a_load_like_any_other(tmp_path: Path) -> None:

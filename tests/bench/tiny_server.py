@@ -40,6 +40,8 @@ class Manners:
     drop_from_list: int = 0
     cut_bytes: int = 0  # Send watch streams in pieces of this size.
     silent: bool = False
+    close_after: int = 0  # Say so and close the connection after so many answers on it.
+    idle_s: float = 0.0  # Close a connection that is idle for so long.
 
 
 @dataclass
@@ -53,10 +55,12 @@ class TinyServer:
     _told: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers = 0
         while True:
             try:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            except (asyncio.IncompleteReadError, ConnectionError):
+                async with asyncio.timeout(self.manners.idle_s or None):
+                    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
                 writer.close()
                 return
             method, path, _ = head.split("\r\n", 1)[0].split(" ")
@@ -71,7 +75,12 @@ class TinyServer:
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
                 self._watchers.append(writer)
             else:
-                self._answer(writer, *self._handle(method, path, json.loads(body or b"{}")))
+                answers += 1
+                closes = answers == self.manners.close_after
+                self._answer(writer, *self._handle(method, path, json.loads(body or b"{}")), closes=closes)
+                if closes:
+                    writer.close()
+                    return
 
     def _handle(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         plain, _, query = path.partition("?")
@@ -122,9 +131,12 @@ class TinyServer:
             if self._told == self.manners.end_watch_after:
                 watcher.write(b"0\r\n\r\n")
 
-    def _answer(self, writer: asyncio.StreamWriter, status: int, document: dict[str, Any]) -> None:
+    def _answer(
+        self, writer: asyncio.StreamWriter, status: int, document: dict[str, Any], *, closes: bool = False
+    ) -> None:
         body = json.dumps(document, separators=(",", ":")).encode()
         head = f"HTTP/1.1 {status} Word\r\nContent-Type: application/json\r\n".encode()
+        head += b"Connection: close\r\n" if closes else b""
         if not self.manners.chunked_answers:
             writer.write(head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             return

@@ -85,6 +85,7 @@ class Server:
         # How it behaves.
         self.latency_s = 0.001
         self.has_watch_list = True
+        self.ends_lists = True  # False: WatchList never ends, as where the API server's etcd is too old.
         self.knows_header = True  # Sends bookmarks as often as it is asked to; else one a minute.
         self.sends_bookmarks = True
         self.page_max = 0  # Pages are no larger than this, whatever is asked for.
@@ -250,8 +251,8 @@ class Server:
             for key, obj in self.objects(watch.resource, watch.after).items()
             if not watch.namespace or key.namespace == watch.namespace
         ]
-        end = self._mark(watch, {INITIAL_EVENTS_END: "true"})
-        self._chunk(watch.number, [*((ADDED, obj) for obj in objs), (BOOKMARK, end)])
+        end = [(BOOKMARK, self._mark(watch, {INITIAL_EVENTS_END: "true"}))] if self.ends_lists else []
+        self._chunk(watch.number, [*((ADDED, obj) for obj in objs), *end])
 
     def _mark(self, watch: Watch, annotations: dict[str, str]) -> Obj:
         meta: Obj = {"resourceVersion": str(watch.after), "annotations": annotations}

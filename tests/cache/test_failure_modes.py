@@ -427,6 +427,25 @@ def test_a_server_that_ignores_watchlist_is_noticed_by_its_first_bookmark(world:
     assert not any("sendInitial" in ask.target for _, ask in world.server.asks[1:])
 
 
+def test_a_list_whose_end_is_never_sent_is_read_in_pages(world: World) -> None:
+    """A kube-apiserver whose etcd cannot report progress: the objects come at once, the bookmark never."""
+    for name in "ab":
+        world.server.create(PODS, pod(name))
+    world.server.ends_lists = world.server.knows_header = world.server.sends_bookmarks = False
+    caches = world.caches({"Pod": PODS})
+    world.run(12)
+    assert world.names(caches, "Pod") == list("ab")
+    for name in "cd":  # Two more lists: the second time it is not tried any more.
+        world.server.deaf = True
+        world.server.create(PODS, pod(name))
+        world.server.compact()
+        world.server.deaf = False
+        world.server.drop_watches()
+        world.run(15)
+    assert world.names(caches, "Pod") == list("abcd")
+    assert sum("sendInitial" in ask.target for _, ask in world.server.asks) == 2
+
+
 def test_a_list_that_breaks_twice_is_read_in_pages_and_the_next_one_is_streamed_again(world: World) -> None:
     for name in "abc":
         world.server.create(PODS, pod(name))

@@ -18,7 +18,7 @@ import uvloop
 from tests.api.harness import Answer, Api, Watching, pod, serving
 from tests.store.engines import ENGINES, EtcdServer, Place, bounds_of, running_etcd
 
-from fathom.api import watch_cache
+from fathom.api import resource_cache
 from fathom.model.objects import Obj
 from fathom.seams.outside import SystemClock
 from fathom.store.retention import Retention
@@ -352,7 +352,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     engine = request.param
     server = request.getfixturevalue("etcd_server") if engine == "etcd" else None
     # The server remembers few events, so that most resumed watches begin in the store's history.
-    with bounds_of(engine), mock.patch.object(watch_cache, "LOG_EVENTS_MAX", 16):
+    with bounds_of(engine), mock.patch.object(resource_cache, "LOG_EVENTS_MAX", 16):
         yield Place(engine, tmp_path / "store", server)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.cli.main import run
-from fathom.cli.places import chosen_namespace, found_data, found_kubeconfig
+from fathom.cli.places import chosen_namespace, found_data, found_kubeconfig, observer_of
 
 HERE, THERE = Path(".fathom"), Path("there")
 
@@ -157,3 +157,13 @@ def test_a_namespace_is_the_one_given_or_the_contexts(given: str, of_context: st
     HERE.mkdir()
     (HERE / "kubeconfig").write_text(json.dumps(config))
     assert chosen_namespace(given, None) == chosen
+
+
+def test_an_observer_is_found_by_the_address_of_the_cluster_that_it_observes() -> None:
+    assert observer_of("https://prod:6443") is None
+    HERE.mkdir()
+    (HERE / "attached").write_text("https://prod:6443\n")
+    assert observer_of("https://prod:6443") is None  # It has not served yet.
+    (HERE / "kubeconfig").touch()
+    assert observer_of("https://prod:6443") == HERE / "kubeconfig"
+    assert observer_of("https://other:6443") is None

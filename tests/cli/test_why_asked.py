@@ -11,6 +11,8 @@ from tests.api.harness import Api
 from tests.ask.processes import AskedProcess
 from tests.cli.asking import PODS, Fathom, commands_of, listening, node, pod, told
 
+from fathom.cli.explanations import ANSWERS_NO_QUESTIONS
+
 
 async def filled(api: Api) -> None:
     for made in (node("node-1", "1"), node("node-2", "666m")):
@@ -127,8 +129,9 @@ def test_a_server_that_answers_no_questions_is_named_as_such(tmp_path: Path, con
             for words in (
                 ("why", "pod/web"), ("why", "-A"), ("status", "deployment/web"),
                 ("timeline", "pod/web"), ("coupling", "autoscaling"), ("coupling", "deploy/web"),
+                ("decisions", "-n", "default"),
             ):  # fmt: skip
-                line = "this API server does not answer questions: it is not fathom, or older than 0.1"
+                line = ANSWERS_NO_QUESTIONS
                 assert await fathom(*words) == (2, "", f"fathom: error: {line}\n"), words
 
     asyncio.run(asked_in_vain())

@@ -232,7 +232,7 @@ def test_attach_to_a_terminal(k: Kubectl) -> None:
         assert terminal.finish()[0] == 0
 
 
-def test_connections_are_forwarded_to_the_pod_several_at_a_time(k: Kubectl) -> None:
+def test_connections_are_forwarded_to_the_pod_several_at_a_time(k: Kubectl, cluster: Cluster) -> None:
     with forwarded(k, "web", ":8080") as port:
         answers: dict[str, str] = {}
         paths = [f"/{number}" for number in range(8)]
@@ -245,6 +245,13 @@ def test_connections_are_forwarded_to_the_pod_several_at_a_time(k: Kubectl) -> N
             thread.join(30)
         assert answers == {path: path * 1000 for path in paths}
         assert fetch(port, "/again") == "/again" * 1000
+
+    def entries() -> list[tuple[str, Any]]:
+        ours = [entry for entry in audited(cluster, "portforward") if entry["code"] == 101]
+        return [(entry["id"].partition(".")[2], entry.get("ports")) for entry in ours]
+
+    until(lambda: ("end", [8080]) in entries(), cluster.told)
+    assert ("port-8080", [8080]) in entries()
 
 
 def test_a_port_on_which_the_pod_does_not_listen_is_never_anothers(k: Kubectl) -> None:

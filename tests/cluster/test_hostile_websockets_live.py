@@ -18,7 +18,7 @@ from tests.clients.running import tls_of
 from tests.cluster.connecting import NS
 from tests.cluster.living import Cluster, Obj, until
 
-from fathom.agent.spdy import SYN_REPLY, Frame, FrameReader, FrameWriter
+from fathom.api.spdy import SYN_REPLY, Frame, FrameReader, FrameWriter
 
 POD = f"/api/v1/namespaces/{NS}/pods/web"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -126,7 +126,8 @@ def still_works(cluster: Cluster) -> None:
     [
         ("a fragmented ping", 1002), ("a long ping", 1002), ("compressed though not agreed", 1002),
         ("a frame larger than any message", 1009), ("a message of too many fragments", 1009),
-        ("an unknown opcode", 1002), ("text that is not text", 1007), ("a continuation of nothing", 1002),
+        ("an unknown opcode", 1002), ("an unmasked frame", 1002), ("reserved bits", 1002),
+        ("text that is not text", 1007), ("a continuation of nothing", 1002),
     ],
 )  # fmt: skip
 def test_a_client_that_breaks_the_rules_is_closed(cluster: Cluster, web: Obj, what: str, code: int) -> None:
@@ -138,6 +139,8 @@ def test_a_client_that_breaks_the_rules_is_closed(cluster: Cluster, web: Obj, wh
         "a message of too many fragments": frame(BINARY, bytes(600_000), fin=False)
         + frame(0, bytes(600_000)),
         "an unknown opcode": frame(5, b"x"),
+        "an unmasked frame": frame(BINARY, b"\0x", mask=False),
+        "reserved bits": frame(BINARY, b"\0x", rsv=0x30),
         "text that is not text": frame(TEXT, b"\0\xff\xff"),
         "a continuation of nothing": frame(0, b"x"),
     }

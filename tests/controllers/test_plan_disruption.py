@@ -8,8 +8,9 @@ import pytest
 from tests.controllers.making import NOW, at, meta, pod
 
 from fathom.control.plan import NOTHING, Plan
+from fathom.controllers.ages import SeenFor
 from fathom.controllers.budget.plan import NEEDS, BudgetTrouble, look_again_s, plan_budget
-from fathom.model.objects import Obj
+from fathom.model.objects import Key, Obj
 
 
 def budget(status: Obj | None = None, **spec: Any) -> Obj:
@@ -81,6 +82,35 @@ def test_an_evicted_pod_counts_as_gone_until_it_is_or_time_is_up() -> None:
     assert (found["currentHealthy"], found["disruptionsAllowed"]) == (2, 1)
     assert found["disruptedPods"] == {"p0": at(-10), "p1": None, "elsewhere": None}
     assert look_again_s(one, pods(3), now=NOW) == 111.0
+
+
+@pytest.mark.parametrize(
+    ("noted_s", "seen_s", "left_s"),
+    [
+        (-10, 9.2, 110.0),  # Neither clock was set: as the note says.
+        (-410, 10.0, 110.0),  # This process's clock was set forward, or that of the API server back.
+        (390, 10.0, 110.0),  # The other way round.
+        (-300, 0.0, 120.0),  # Noted before this process looked: it may be either.
+        (-10, 121.0, None),
+    ],
+)
+def test_an_eviction_counts_for_as_long_as_it_was_seen_whatever_clocks_say(
+    noted_s: int, seen_s: float, left_s: float | None
+) -> None:
+    one = budget({"disruptedPods": {"p0": at(noted_s)}}, minAvailable=1)
+    seen = {"p0": seen_s}
+    found = status(plan_budget(one, pods(3), lambda: 4, now=NOW, seen_s=seen))
+    assert found["disruptionsAllowed"] == (1 if left_s else 2)
+    assert look_again_s(one, pods(3), now=NOW, seen_s=seen) == (left_s + 1.0 if left_s else None)
+
+
+def test_a_note_is_seen_since_it_was_first_there() -> None:
+    notes, key = SeenFor(), Key("default", "web")
+    assert notes.seen_s(key, {"p0": at(-10)}, now_ns=5 * 10**9) == {"p0": 0.0}
+    assert notes.seen_s(key, {"p0": at(-10), "p1": at(0)}, now_ns=7 * 10**9) == {"p0": 2.0, "p1": 0.0}
+    assert notes.seen_s(key, {"p0": at(-1)}, now_ns=9 * 10**9) == {"p0": 0.0}
+    assert notes.seen_s(key, {}, now_ns=9 * 10**9) == {}
+    assert notes.seen_s(key, {"p0": at(-1)}, now_ns=10 * 10**9) == {"p0": 0.0}
 
 
 def test_a_pod_that_is_going_is_not_healthy() -> None:

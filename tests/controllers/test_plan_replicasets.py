@@ -11,7 +11,7 @@ from tests.controllers.making import NOW, at, pod, replica_set
 from fathom.control.ownership import claims
 from fathom.control.plan import NOTHING, Delete, Plan
 from fathom.control.reconcile_result import Failure
-from fathom.controllers.pod_states import seconds
+from fathom.controllers.pod_states import available_in_s, seconds
 from fathom.controllers.replicaset.plan import (
     BURST_PODS_MAX,
     ENDED_KEPT,
@@ -220,3 +220,14 @@ def test_a_refusal_is_said_until_there_are_as_many_pods_as_wanted() -> None:
     failed = {**owner, "status": write.status}
     assert "conditions" not in planned(failed).statuses[0].status
     assert planned(failed, pod("web-0", failed)).statuses[0].status["conditions"] == []
+
+
+@pytest.mark.parametrize(
+    ("min_ready_s", "ready_for_s", "left_s"),
+    [(0, 50, 0.0), (0, -400, 0.0), (30, 10, 20.0), (30, 50, 0.0), (30, -400, 30.0)],
+)
+def test_a_ready_pod_is_available_in_time_though_the_clock_was_set_back(
+    min_ready_s: int, ready_for_s: float, left_s: float
+) -> None:
+    one = pod("a", ready_for_s=ready_for_s)
+    assert available_in_s(one, min_ready_s=min_ready_s, now_s=seconds(NOW)) == left_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import shutil
 import signal
@@ -19,6 +20,7 @@ import pytest
 pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 FATHOM = [sys.executable, "-m", "fathom.cli"]
 # What a browser loads by itself; a link that a person may follow is none of these.
 LOADED = re.compile(
@@ -159,3 +161,23 @@ def test_a_wheel_carries_the_site(site: Path, tmp_path: Path) -> None:
     here = "import sys; sys.path.insert(0, '.'); from fathom.cli.main import run; sys.exit(run(sys.argv[1:]))"
     with served(directory=tmp_path / "installed", command=[sys.executable, "-c", here]) as address:
         assert "Make it fail" in get(address, "/tutorials/read-a-why.html")[2]
+
+
+def test_without_a_display_it_prints_its_address_says_so_and_serves(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("a page")
+    environment = {name: value for name, value in os.environ.items() if name not in DISPLAYS}
+    words = ("docs", "--port", "0", "--open", "--site", str(tmp_path))
+    with subprocess.Popen(
+        [*FATHOM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            said = re.fullmatch(r"documentation: http://127.0.0.1:(\d+)/ .*\n", process.stdout.readline())
+            assert said
+            told = process.stderr.readline()
+            assert told == "no browser with windows was found: open the address above yourself\n"
+            assert get(("127.0.0.1", int(said[1])), "/")[2] == "a page"
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130

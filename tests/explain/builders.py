@@ -169,7 +169,7 @@ def evidence(subject: str = "web", *, records: tuple[Recorded, ...] = (), **obje
     )
 
 
-FIELDS = frozenset({"audit", "processes", "gaps", "may_read_nodes", "readable"})
+FIELDS = frozenset({"attached", "audit", "copied", "processes", "gaps", "may_read_nodes", "readable"})
 
 
 def why(case: Evidence, **options: Any) -> Explanation:

@@ -25,6 +25,7 @@ from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.questions import PodExplainer
 from fathom.explain.sourced import Sourced
 from fathom.explain.status import NoSubject, StatusView, explain_status
+from fathom.explain.why.answer import Explanation
 from fathom.explain.why_of.kinds import explain_object
 from fathom.explain.why_of.lookups import AUTOSCALERS
 from fathom.explain.why_of.stuck import stuck, worst_first
@@ -122,6 +123,46 @@ def test_a_pod_that_waits_for_a_scheduler_that_is_dead_is_not_said_to_wait_for_i
 
     assert listed(1) == ["n2", "leaves", "waits"]
     assert listed(95) == ["waits", "n2", "leaves"]
+
+
+def unscheduled(name: str, why: str) -> Obj:
+    return pod(name, None, condition("PodScheduled", "False", "Unschedulable", why), ready=False, node="")
+
+
+class Counted:
+    """The decider, and which pods it was asked about."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._explainer = PodExplainer(RULES)
+
+    def __call__(self, asked: Obj, known: Evidence) -> Explanation:
+        self.names.append(asked["metadata"]["name"])
+        return self._explainer(asked, known)
+
+
+def listed_by(explain_pod: Counted, *objects: Obj) -> list[Explanation]:
+    whole = msgspec.structs.replace(evidence(*objects), subject=ObjectRef("", "", ""))
+    return stuck(whole, explain_pod=explain_pod)
+
+
+def test_of_many_pods_that_wait_for_the_same_one_is_explained_and_the_others_are_counted() -> None:
+    many = [unscheduled(f"many-{number:03}", "0/1 nodes: cpu") for number in range(200)]
+    few = [unscheduled(f"few-{number}", "0/1 nodes: taint") for number in range(3)]
+    asked = Counted()
+    items = listed_by(asked, *many, *few, lease("scheduler", renewed_s=1))
+    assert asked.names == ["many-000", "few-0", "few-1", "few-2"]
+    assert sorted(item.subject.name for item in items) == ["few-0", "few-1", "few-2", "many-000"]
+    first = next(item for item in items if item.subject.name == "many-000")
+    assert first.summary.endswith(". 199 more pods wait for the same, such as many-001")
+    assert [(group.count, group.message) for group in first.causes] == [(200, "0/1 nodes: cpu")]
+
+
+def test_however_many_pods_wait_for_different_things_few_are_looked_at_closely() -> None:
+    asked = Counted()
+    many = [unscheduled(f"many-{number:03}", f"0/1 nodes: {number}") for number in range(200)]
+    items = listed_by(asked, *many, lease("scheduler", renewed_s=1))
+    assert (len(asked.names), len(items)) == (30, 200)
 
 
 def test_a_service_that_only_repeats_its_workloads_trouble_is_left_out() -> None:

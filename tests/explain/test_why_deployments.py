@@ -53,6 +53,55 @@ def test_a_complete_deployment_is_as_wanted_though_another_is_not() -> None:
     assert answer.summary == "Deployment shop/web has all 2 replicas ready"
 
 
+def deaf_pods(owner: Obj, count: int, *, of: int, node: str = "n1") -> list[Obj]:
+    deaf = condition("fathom.dev/Serving", "False", "NotReached", "the gateway cannot connect to the pod")
+    name = owner["metadata"]["name"]
+    return [
+        pod(f"{name}-{number}", owner, *((deaf,) if number < count else ()), node=node)
+        for number in range(of)
+    ]
+
+
+FRONT = obj("Service", "front", spec={"selector": {"app": "web"}, "ports": [{"port": 80}]})
+
+
+@pytest.mark.parametrize(
+    ("deaf", "verdict", "reaches"),
+    [(3, "is not served", "none"), (1, "is served in part", "only 2")],
+)
+def test_ready_replicas_that_the_gateway_does_not_reach_are_not_as_wanted(
+    deaf: int, verdict: str, reaches: str
+) -> None:
+    web = deployment(3)
+    own = replica_set(web, 3)
+    answer = explain(web, own, FRONT, *deaf_pods(own, deaf, of=3))
+    assert answer.summary.startswith(
+        f"Deployment shop/web {verdict} with 3 of 3 replicas ready: the gateway reaches {reaches} of its 3"
+        " ready pods for Service front: the gateway cannot connect to the pod. Change: "
+    )
+    assert answer.change == Change(
+        "check that the containers listen on the target port of Service front",
+        "fathom why service/front -n shop",
+        "the owner of service/front",
+    )
+    assert [(group.cause, group.count) for group in answer.causes] == [("gateway", deaf)]
+
+
+def test_a_replica_set_that_the_gateway_does_not_reach_is_not_served() -> None:
+    alone = replica_set(deployment(1), 1)
+    alone["metadata"].pop("ownerReferences")
+    answer = explain(alone, FRONT, *deaf_pods(alone, 1, of=1))
+    assert answer.verdict == "is not served with 1 of 1 replicas ready"
+
+
+def test_pods_of_no_service_and_simulated_ones_need_nobody_who_reaches_them() -> None:
+    web = deployment(1)
+    own = replica_set(web, 1)
+    assert explain(web, own, *deaf_pods(own, 1, of=1)).as_wanted
+    node = obj("Node", "sim", namespace="", metadata={"labels": {"fathom.dev/driver": "simulated"}})
+    assert explain(web, own, FRONT, node, *deaf_pods(own, 1, of=1, node="sim")).as_wanted
+
+
 def test_replicas_refused_by_a_quota_are_explained_where_no_pod_exists() -> None:
     """The decoy: another quota is full too, and one pod that exists has a bad image."""
     web = deployment(4)

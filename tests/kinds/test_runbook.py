@@ -71,8 +71,18 @@ def test_a_changed_runbook_has_a_higher_version(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+PARAMETERS = [
+    {"name": "zone", "description": "where"},
+    {"name": "count", "default": "2", "type": "integer"},
+]
+
+
 def run(**changes: Any) -> Obj:
-    content = book()["spec"]
+    return run_of([], **changes)
+
+
+def run_of(declared: list[Obj], **changes: Any) -> Obj:
+    content = book(parameters=declared)["spec"]
     pinned = spec_hash(msgspec.convert(content, RunbookSpec))
     return {
         "apiVersion": "fathom.dev/v1alpha1",
@@ -90,6 +100,42 @@ def test_a_run_is_pinned_to_its_runbook_by_a_hash_that_the_server_checks(tmp_pat
         assert (made.status, made.obj["status"]) == (201, {"author": "admin", "phase": "Pending"})
         made.obj["spec"]["reason"] = "another"
         assert (await api.put(f"{OWN}/runbookruns/run", made.obj)).status == 422
+
+    tell(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({}, "[zone]: Required value: runbook book: parameter zone needs a value (where)"),
+        (
+            {"zone": "a", "count": "two"},
+            '[count]: Invalid value: "two": runbook book: parameter count is not an integer',
+        ),
+        (
+            {"zone": "a", "zoen": "b"},
+            '[zoen]: Invalid value: "b": runbook book: parameter zoen is no parameter of it; there are: '
+            "zone, count",
+        ),
+    ],
+)
+def test_a_run_whose_parameters_are_not_those_of_its_runbook_is_refused(
+    given: Obj, cause: str, tmp_path: Path
+) -> None:
+    async def story(api: Api) -> None:
+        answer = await api.post(f"{OWN}/runbookruns", run_of(PARAMETERS, parameters=given))
+        assert (answer.status, answer.obj["message"]) == (
+            422,
+            f'RunbookRun.fathom.dev "run" is invalid: spec.parameters{cause}',
+        )
+
+    tell(story, tmp_path)
+
+
+def test_a_run_may_leave_out_what_has_a_default(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        made = await api.post(f"{OWN}/runbookruns", run_of(PARAMETERS, parameters={"zone": "a"}))
+        assert (made.status, made.obj["spec"]["parameters"]) == (201, {"zone": "a"})
 
     tell(story, tmp_path)
 

@@ -40,11 +40,15 @@ def test_the_notices_are_those_of_the_locked_packages() -> None:
 
 @pytest.mark.live
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd-analyze is not installed")
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
-    unit = (ROOT / "deploy" / "fathom.service").read_text()
-    assert unit.count("/opt/fathom/bin/fathom ") == 1
-    copy = tmp_path / "fathom.service"
-    copy.write_text(unit.replace("/opt/fathom/bin/fathom ", f"{Path(sys.executable).parent / 'fathom'} "))
+@pytest.mark.parametrize(
+    ("name", "program"), [("fathom.service", "fathom"), ("fathom-explore.service", "nightly-explore")]
+)
+def test_systemd_understands_the_unit(tmp_path: Path, name: str, program: str) -> None:
+    unit = (ROOT / "deploy" / name).read_text()
+    started = f"ExecStart=/opt/fathom/bin/{program}"
+    assert unit.count(started) == 1
+    copy = tmp_path / name
+    copy.write_text(unit.replace(started, f"ExecStart={Path(sys.executable).parent / 'fathom'}"))
     done = subprocess.run(
         [str(SYSTEMD), "verify", copy], capture_output=True, text=True, check=False, timeout=60
     )

@@ -64,6 +64,14 @@ def brief(placement: Placement) -> tuple[str | None, dict[str, int]]:
 SKEWED = "node(s) didn't match pod topology spread constraints"
 
 
+def test_a_pod_that_claims_devices_is_refused_instead_of_bound_without_them() -> None:
+    table = table_of(node("a"), node("b"))
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    found = place(pod("train", resourceClaims=claims), table, PlacementContext())
+    refusal = "pod claims devices (resourceClaims), which this scheduler does not allocate"
+    assert brief(found) == (None, {refusal: 2})
+
+
 def test_fewer_domains_than_min_domains_count_as_if_one_were_empty() -> None:
     table = table_of(node("a", "x"), node("b", "y"), pods=(pod("p1", on="a"), pod("p2", on="b")))
     assert place(pod("new", topologySpreadConstraints=spread()), table, PlacementContext()).node is not None

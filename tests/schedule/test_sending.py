@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fathom.client.api import Api
-from fathom.schedule.loop.bind_requests import BindAnswer, BindRequest, send_batch, send_one
+from fathom.schedule.loop.bind_requests import BindAnswer, BindRequest, BindSender, send_batch, send_one
 from fathom.seams.seam import Ask, Reply, Stream
 
 WISH = BindRequest(namespace="default", name="web", uid="u", node="a")
@@ -67,3 +67,30 @@ def test_where_no_check_is_named_the_pod_is_asked(node: str, expected: BindAnswe
     pod = {**POD, "spec": {"nodeName": node} if node else {}}
     server = Conflicting({"message": "it is assigned already to some node"}, pod)
     assert asyncio.run(send_one(Api(server), WISH)) == expected
+
+
+class WithoutBatches:
+    """A Kubernetes that refuses what an account may not do before it looks whether there is such a kind."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        self.asked.append(ask.target)
+        if "fathom.dev" in ask.target:
+            return Reply(403, msgspec.json.encode({"kind": "Status", "reason": "Forbidden", "message": "no"}))
+        return Reply(201, b"{}")
+
+    async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
+        raise AssertionError("no stream here")
+
+
+def test_where_batches_are_forbidden_each_pod_is_bound_by_itself() -> None:
+    server = WithoutBatches()
+    sender = BindSender(Api(server))
+
+    async def twice() -> list[BindAnswer]:
+        return [*await sender.send([WISH]), *await sender.send([WISH])]
+
+    assert asyncio.run(twice()) == [BindAnswer("Bound")] * 2
+    assert [target.rpartition("/")[2] for target in server.asked] == ["bindingbatches", "binding", "binding"]

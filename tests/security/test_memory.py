@@ -21,8 +21,9 @@ from tests.api.bending import definition
 from tests.api.fuzzing import CRDS, NAMESPACE, World, encoded
 from tests.chaos.victim import Victim, eventually, victim
 
-from fathom.api import http_limits, watch_cache
-from fathom.api.watch_cache import ResourceCache, WatchCache
+from fathom.api import http_limits, resource_cache, watch_cache
+from fathom.api.resource_cache import ResourceCache
+from fathom.api.watch_cache import WatchCache
 from fathom.kube.definitions.structural import Structural
 from fathom.model.body import Body
 from fathom.store.protocol import Batch, Change, Entry
@@ -129,7 +130,7 @@ def test_the_log_of_one_kind_is_bounded_in_bytes_and_its_oldest_events_go_first(
     for number in range(200):
         writer.write("configmaps", f"a{number}", MB)
     log = writer.cache.of("configmaps")
-    assert log.log_bytes <= watch_cache.LOG_BYTES_MAX
+    assert log.log_bytes <= resource_cache.LOG_BYTES_MAX
     assert log.log[-1].revision == writer.revision
     assert [event.revision for event in log.log] == list(range(log.floor + 1, writer.revision + 1))
     assert log.base == log.floor
@@ -147,16 +148,16 @@ def test_the_logs_of_all_kinds_together_are_bounded_in_bytes() -> None:
 
 def test_an_event_larger_than_the_bound_is_still_told() -> None:
     writer = Writer()
-    writer.write("configmaps", "huge", watch_cache.LOG_BYTES_MAX)
+    writer.write("configmaps", "huge", resource_cache.LOG_BYTES_MAX)
     log = writer.cache.of("configmaps")
     assert [event.key for event in log.read(log.base, 10)] == ["/registry/configmaps/default/huge"]
 
 
 def test_small_events_are_kept_by_their_number() -> None:
     writer = Writer()
-    for number in range(watch_cache.LOG_EVENTS_MAX):
+    for number in range(resource_cache.LOG_EVENTS_MAX):
         writer.write("pods", f"a{number}", 1500)
-    assert len(writer.cache.of("pods").log) == watch_cache.LOG_EVENTS_MAX
+    assert len(writer.cache.of("pods").log) == resource_cache.LOG_EVENTS_MAX
 
 
 def test_a_chunk_ends_before_it_gets_too_long() -> None:

@@ -90,6 +90,7 @@ def test_a_run_that_holds_exits_with_0(capsys: pytest.CaptureFixture[str], tmp_p
         (["sim", "run", "nowhere.py:x", "--seed", "1"], "nowhere.py is not a Python file"),
         (["sim", "explore", "all", "--seeds", "x"], "expected A..B"),
         (["sim", "explore", "all", "--seeds", "5..5"], "the range is empty"),
+        (["sim", "explore", "all", "--seeds", "1", "--results", "/"], "--results: cannot open /"),
         (["sim", "run", "shared-counter", "--seed", "1", "--patch", "no.py"], "no.py is not a Python file"),
         (["sim", "shrink", "none.json"], "cannot read none.json"),
     ],
@@ -267,12 +268,44 @@ def ended_by_ctrl_c(folder: Path, *words: str, when: bytes, times: int = 1) -> t
 
 
 def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
-    words = ("explore", "shared-counter", "--seeds", "0..100000", "-j", "2")
+    words = ("explore", "shared-counter", "--seeds", "0..100000", "-j", "2", "--results", "results.jsonl")
     code, out, shown = ended_by_ctrl_c(tmp_path, *words, when=b" rare paths")
     assert re.search(r"\] \d+/100,000 runs  [\d.]+/s  0 violations  \d+ fault × request", shown)
     assert code == 130
-    assert re.match(r"\d+ runs \(interrupted\), ", out)
-    assert "everything held" in out
+    runs = re.match(r"(\d+) runs \(interrupted\), ", out)
+    assert runs
+    assert f"everything held: 1 scenario, {runs[1]} runs each" in out
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == int(runs[1])
+    code, said = answer("sim", *words, "--runs", str(int(runs[1]) + 3), folder=tmp_path)
+    assert (code, said["runs"], said["resumed"]) == (0, int(runs[1]) + 3, int(runs[1]))
+
+
+NEVER = """
+from fathom.sim.testing import Menu, World, scenario
+
+@scenario(Menu(processes=("nobody",), most=0))
+async def never_holds(world: World) -> None:
+    assert False, "it never does"
+"""
+
+
+def test_a_night_of_exploration_leaves_its_results_and_fails_if_something_broke(tmp_path: Path) -> None:
+    (tmp_path / "never.py").write_text(NEVER)
+    script = Path(__file__).parents[2] / "deploy" / "nightly-explore"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def night(scenarios: str) -> tuple[int, str]:
+        setting = {"PATH": path, "SCENARIOS": scenarios, "RUNS": "3", "AT_MOST": "10m"}
+        done = subprocess.run(
+            [script], cwd=tmp_path, env=setting, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout.partition(",")[0]
+
+    assert night("shared-counter") == (0, "3 runs")
+    assert night("never.py:never-holds") == (1, "3 runs")
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [line["held"] for line in lines] == [True, True, True, False, False, False]
+    assert len(list((tmp_path / "failures").iterdir())) == 3
 
 
 def test_ctrl_c_ends_a_visit_to_the_zoo_with_what_there_is(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from fathom.sim.report import artifact as run_artifact
 from fathom.sim.report.kept_runs import keep
 from fathom.sim.report.replay import replay
 from fathom.sim.report.run_report import as_lines, report
-from fathom.sim.search.explore import ExploreSummary, Job, explore
+from fathom.sim.search.explore import Job, explore
 from fathom.sim.search.shrink import shrink
+from fathom.sim.search.summary import ExploreSummary
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.scenario import Scenario, plan_of, scenario, tell
 from fathom.sim.world.world import World

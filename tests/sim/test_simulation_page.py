@@ -14,7 +14,9 @@ from fathom.sim.report import run_report
 from fathom.sim.report.artifact import Artifact, artifact_of
 from fathom.sim.report.replay import as_json as replay_json
 from fathom.sim.report.replay import replay
-from fathom.sim.search.explore import ExploreSummary, Job, as_json, explore
+from fathom.sim.search.explore import Job, explore
+from fathom.sim.search.results_file import ResultLine
+from fathom.sim.search.summary import ExploreSummary, as_json
 from fathom.sim.search.zoo_run import Hunted
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.invariants import Checker, standard
@@ -71,6 +73,10 @@ def test_the_fields_of_a_run_are_on_the_page(broken: tuple[run_report.RunReport,
 
 def test_the_fields_of_exploring_are_on_the_page() -> None:
     assert words(table("`fathom sim explore`:")) == set(as_json(ExploreSummary()))
+
+
+def test_the_fields_of_a_line_of_results_are_on_the_page() -> None:
+    assert words(table("A line of `--results FILE`:")) == set(ResultLine.__struct_fields__)
 
 
 def test_the_fields_of_a_file_and_of_its_replay_are_on_the_page(

@@ -22,8 +22,10 @@ from fathom.sim.report.artifact_head import NotAnArtifact, is_artifact
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.report.replay import replay
 from fathom.sim.report.run_report import ReportedCause, as_lines, report
-from fathom.sim.search.explore import Job, as_json, everyone, explore, in_turn
+from fathom.sim.search.explore import Job, explore
+from fathom.sim.search.seeds import everyone, in_turn
 from fathom.sim.search.shrink import shrink
+from fathom.sim.search.summary import as_json
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 import pytest
@@ -84,18 +85,58 @@ def test_a_finding_ends_the_run_and_is_not_taken_for_the_stores_answer() -> None
 
 
 class Faulty(Checker):
+    """Raises in one of its methods."""
+
     name = "faulty"
 
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def _raise(self, where: str) -> None:
+        if where == self._where:
+            raise ZeroDivisionError("the checker's own bug")
+
+    def begin(self, world: World) -> None:
+        self._raise("begin")
+
     def commit(self, change: Seen) -> Found:
-        raise ZeroDivisionError("the checker's own bug")
+        self._raise("commit")
+        return None
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        self._raise("settled")
+        return ()
+
+    def ended(self, world: World) -> Iterable[str | Finding]:
+        self._raise("ended")
+        return ()
 
 
-def test_a_checkers_own_bug_is_not_a_violation() -> None:
+@pytest.mark.parametrize("where", ["begin", "commit", "settled", "ended"])
+def test_a_checker_that_raises_is_a_violation_of_its_run(where: str) -> None:
     async def tale(world: World) -> None:
         await world.apply(CONFIG_MAPS, config_map("c"))
+        await world.heal_and_settle(quiet_s=1)
 
-    with pytest.raises(ZeroDivisionError, match="the checker's own bug"):
-        told(story(tale, checkers=lambda: (Faulty(),)))
+    violation = told(story(tale, checkers=lambda: (Faulty(where),))).violation
+    assert violation is not None
+    assert violation.invariant == "no checker raises an exception"
+    assert re.fullmatch(
+        r"faulty: test_world\.py:\d+: ZeroDivisionError: the checker's own bug", violation.message
+    )
+
+
+def test_checkers_that_cannot_be_made_are_a_violation_of_their_run() -> None:
+    async def tale(world: World) -> None:
+        await world.sleep(1)
+
+    def checkers() -> Sequence[Checker]:
+        raise ZeroDivisionError("no checkers today")
+
+    violation = told(story(tale, checkers=checkers)).violation
+    assert violation is not None
+    assert violation.invariant == "no checker raises an exception"
+    assert violation.message.startswith("a checker: test_world.py:")
 
 
 class Empty(Checker):

@@ -85,7 +85,7 @@ async def made_run(api: Api, content: RunbookSpec, name: str = "run-1", **parame
         "spec": {
             "runbook": {"name": "book", "source": "cluster", "version": 1, "hash": spec_hash(content)},
             "content": plain,
-            "parameters": resolved(content, parameters),
+            "parameters": resolved("book", content, parameters),
         },
     }
     outcome = await api.create(RUNS, "default", run)

@@ -54,7 +54,9 @@ def test_the_overrides_that_a_runbook_makes_are_accepted(name: str) -> None:
     content = BOOKS[name].spec
     wanted = {parameter.name for parameter in content.parameters}
     given = {key: value for key, value in {**GIVEN, **MORE}.items() if key in wanted}
-    values = values_of(content, resolved(content, given), namespace="fathom-system", run="run-1", uid="1")
+    values = values_of(
+        content, resolved("book", content, given), namespace="fathom-system", run="run-1", uid="1"
+    )
     for step in content.steps:
         template = step.action.create
         if template is not None and template["kind"] == "SchedulerOverride":

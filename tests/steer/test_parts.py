@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import msgspec
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.cli.problem import Problem
+from fathom.cli.runbook_approval import check_parameters, proposal_lines
 from fathom.kinds.runbook import (
     RunbookAction,
     RunbookCondition,
@@ -33,7 +36,7 @@ from fathom.steer.conditions import Conditions, NoConditions
 from fathom.steer.merge_patches import inverse, still_ours
 from fathom.steer.metrics_text import samples
 from fathom.steer.report import report_text
-from fathom.steer.templates import BadParameter, filled, filled_struct, resolved, values_of
+from fathom.steer.templates import BadParameter, filled, filled_struct, resolved, run_values, values_of
 
 CONTENT = RunbookSpec(
     parameters=(
@@ -45,20 +48,43 @@ CONTENT = RunbookSpec(
 
 
 def test_parameters_get_their_defaults_and_are_checked() -> None:
-    assert resolved(CONTENT, {"zone": "a"}) == {"zone": "a", "count": "2", "hard": "false"}
+    assert resolved("book", CONTENT, {"zone": "a"}) == {"zone": "a", "count": "2", "hard": "false"}
     for given_, why in (
-        ({}, r"the parameter zone needs a value \(the zone\): --set zone=…"),
-        ({"zone": "A1"}, r"zone=A1 does not match \[a-z\]\+"),
+        ({}, r"runbook book: the parameter zone needs a value \(the zone\): --set zone=…"),
+        ({"zone": "A1"}, r"runbook book: zone=A1 does not match \[a-z\]\+"),
         ({"zone": "a", "count": "two"}, "count=two is not an integer"),
         ({"zone": "a", "hard": "yes"}, "hard=yes is neither true nor false"),
-        ({"zone": "a", "zoen": "b"}, "there is no parameter zoen; there are: zone, count, hard"),
+        (
+            {"zone": "a", "zoen": "b"},
+            "runbook book: zoen=b is no parameter of it; there are: zone, count, hard",
+        ),
     ):
         with pytest.raises(BadParameter, match=why):
-            resolved(CONTENT, given_)
+            resolved("book", CONTENT, given_)
+
+
+def test_a_stored_run_without_a_required_value_says_which_run_and_which_value() -> None:
+    spec = RunbookRunSpec(runbook=PinnedRunbook(name="book"), content=CONTENT)
+    bad = RunbookRun(metadata=Meta(name="r", namespace="shop"), spec=spec)
+    why = (
+        "run shop/r cannot be carried out: runbook book: the parameter zone needs a value (the zone):"
+        " --set zone=…"
+    )
+    with pytest.raises(BadParameter, match=re.escape(why)):
+        run_values(bad)
+    assert why in proposal_lines(bad)  # It can still be shown, and refused.
+    with pytest.raises(Problem, match="refuse it with `fathom runbook approve r -n shop --refuse`"):
+        check_parameters(bad)
+
+
+def test_a_stored_run_has_the_defaults_of_what_it_leaves_out() -> None:
+    spec = RunbookRunSpec(runbook=PinnedRunbook(name="book"), content=CONTENT, parameters={"zone": "a"})
+    run = RunbookRun(metadata=Meta(name="r", namespace="shop", uid="u"), spec=spec)
+    assert filled("${zone} ${count} ${namespace}/${run}", run_values(run)) == "a 2 shop/r"
 
 
 def test_a_placeholder_alone_has_the_type_of_its_parameter() -> None:
-    values = values_of(CONTENT, resolved(CONTENT, {"zone": "a"}), namespace="ns", run="r", uid="u")
+    values = values_of(CONTENT, resolved("book", CONTENT, {"zone": "a"}), namespace="ns", run="r", uid="u")
     template = {"n": "${count}", "t": "${count} in ${zone}", "b": ["${hard}"], "${zone}": "${run}/${uid}"}
     assert filled(template, values) == {"n": 2, "t": "2 in a", "b": [False], "a": "r/u"}
     action = RunbookAction(delete=ObjectRef(kind="Pod", name="${run}-x", namespace="${namespace}"))

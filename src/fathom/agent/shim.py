@@ -238,7 +238,7 @@ class Shim:
 
         if spec.get("execs"):
             import exec_in_container  # type: ignore[import-not-found]  # noqa: PLC0415
-            import run_socket  # type: ignore[import-not-found]  # noqa: PLC0415
+            import run_socket  # noqa: PLC0415
 
             name, waiting_max = exec_in_container.SOCKET, exec_in_container.WAITING_MAX
             exec_socket = run_socket.listening(self._directory, name, waiting_max).detach()

@@ -89,7 +89,9 @@ class Core:
         self.agents: Agents = agents or NoAgents()  # Connections to the node agents.
         self.updates = updates  # Is told which fields each committed update changed.
         self.connections = ConnectionLimits()  # Of exec, attach and port-forward.
-        self.stopping = False
+        self.read_only = ""  # Why no write is taken; '': they are.
+        self.draining = False  # About to stop: not ready any more, but all requests are still answered.
+        self.stopping = False  # Watches end.
         self.counts = ServerCounts()
 
     def strategy(self, kind: Kind) -> Strategy:

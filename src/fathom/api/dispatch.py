@@ -41,6 +41,7 @@ from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
+from fathom.model.accounts import HOUSEKEEPING
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, method_not_allowed, no_such_path, not_supported
 
@@ -75,6 +76,8 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
 
 # Subresources that are not in the table: their functions need more than a call.
 ELSEWHERE = (("token", "create"), ("binding", "create"))
+
+READING = frozenset({"get", "list", "watch"})
 
 # Verbs on one object; the others are on a collection.
 OF_ONE = frozenset({"get", "update", "patch", "delete"})
@@ -128,6 +131,7 @@ class Dispatch:
 
     async def serve(self, call: Call) -> Answer:
         target, kind = call.target, call.kind
+        self._refuse_write(call)
         if target.subresource:
             return await self._subresource(call)
         if kind.group == resource_usage.GROUP:
@@ -144,6 +148,14 @@ class Dispatch:
         if verb is None or target.verb not in kind.verbs or _is_misplaced(target):
             raise _not_allowed(kind, target)
         return await verb(self._core, call)
+
+    def _refuse_write(self, call: Call) -> None:
+        """Raises 405 where this server takes none but its own. Questions are no writes."""
+        why = self._core.read_only
+        if not why or call.target.verb in READING or call.kind.virtual:
+            return
+        if call.caller.user.name != HOUSEKEEPING:
+            raise ApiError(405, "MethodNotAllowed", why)
 
     async def _subresource(self, call: Call) -> Answer:
         name, verb = call.target.subresource, call.target.verb

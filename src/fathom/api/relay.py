@@ -1,7 +1,7 @@
 """Pass on the bytes of one client's WebSocket to an agent and back.
 
 Neither side gets ahead of the other: the client is read only while there is room for what it sends, the agent
-only while the client reads. What the bytes mean is the agent's business.
+only while the client reads. What the bytes mean is the agent's business, see `client_frames`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from fathom.api.client_frames import ClientFrames
 from fathom.api.request import Tunnel
 
 WAITING_BYTES_MAX = 256 << 10  # From the client; with more, it is not read on.
@@ -27,10 +28,12 @@ class Relay:
         self,
         transport: asyncio.Transport,
         tunnel: Tunnel,
+        frames: ClientFrames,
         until_drained: Callable[[], Awaitable[None]],
     ) -> None:
         self._transport = transport
         self._tunnel = tunnel
+        self._frames = frames
         self._until_drained = until_drained
         self._waiting = bytearray()  # From the client, for the agent.
         self._paused = False
@@ -68,7 +71,7 @@ class Relay:
                 while self._waiting:
                     data = bytes(self._waiting)
                     self._waiting.clear()
-                    await self._tunnel.write(data)
+                    await self._tunnel.write(self._frames.passed(data))
                     self._read_on()
 
     def _read_on(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from fathom.api.client_frames import ClientFrames
 from fathom.model.user import User
 
 JSON = "application/json"
@@ -83,6 +84,8 @@ class UpgradeResponse(msgspec.Struct):
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 101
     may_continue: Callable[[], bool] | None = None  # Asked now and then, where the permission may end.
+    ports_follow: bool = False  # The client names the ports that it wants on the connection.
+    frames: ClientFrames = msgspec.field(default_factory=ClientFrames)  # What the client sends.
     ended: Callable[[], None] | None = None  # Called once, when the connection has ended.
 
 

@@ -21,13 +21,14 @@ from fathom.api.deadlines import Deadlines
 from fathom.api.dispatch import Dispatch, kind_for
 from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
+from fathom.api.named_ports import NamedPorts
 from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
 from fathom.api.request import Answer, Caller, Request, RequestTarget, Response, UpgradeResponse
 from fathom.api.target import CONNECTIONS, target_of
 from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
-from fathom.api.web_page import NoWebPage, PageSession, WebPage
+from fathom.api.web_page import NoWebPage, PageSession, PageWrite, WebPage
 from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
@@ -93,7 +94,7 @@ class ApiServer:
         except ApiError as error:
             answer = response_forms.failure(error)
         except StoreUnavailable as error:
-            answer = response_forms.failure(unavailable(f"the store does not answer: {error}"))
+            answer = response_forms.failure(unavailable(f"the store cannot be used now: {error}"))
         except TimeoutError:
             answer = response_forms.failure(
                 timed_out("the request timed out: read the object before trying again")
@@ -138,7 +139,7 @@ class ApiServer:
 
     async def _serve(self, request: Request, target: RequestTarget, request_id: str) -> Answer:
         if self._page.serves(request):
-            return await self._page.serve(request, self.handle)
+            return await self._served_page(request, request_id)
         session = self._page.session_of(request)
         user = self._user_of(request) if session is None else session.user
         self._throttle.admit(user)
@@ -155,11 +156,20 @@ class ApiServer:
                 self._authorizer.require(user, RequestTarget(verb="get", path=f"/metrics/{page[1]}"))
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
+        if self.core.cache.problem:
+            raise unavailable(self.core.cache.problem)
         with self._throttle.room(user, target):
             call = self._call(request, target, user, request_id)
             call.audit.break_glass = allowed.override
             answer = await self._answered_in(session, call)
             return while_allowed(answer, self._authorizer, user, target) if allowed.override else answer
+
+    async def _served_page(self, request: Request, request_id: str) -> Answer:
+        write = self._page.write_of(request)
+        answer = await self._page.serve(request, self.handle)
+        if write is not None and self._audit is not None:
+            self._audit.record(_page_entry(write, request, request_id, answer.status, self._clock.now_ns()))
+        return answer
 
     def _user_of(self, request: Request) -> User:
         user = self._authenticator.authenticate(request)
@@ -222,6 +232,7 @@ class ApiServer:
             raise
         self._record_all(call, answer.status)
         if isinstance(answer, UpgradeResponse):
+            self._record_ports(call, answer)
             self._record_end(call, answer)
         return answer
 
@@ -230,6 +241,18 @@ class ApiServer:
         call.audit.container = call.request.param("container")
         call.audit.command = tuple(call.request.query.get("command", ()))
         self._record_all(call, code)
+
+    def _record_ports(self, call: Call, answer: UpgradeResponse) -> None:
+        """What a client names on its connection has an entry before it reaches the agent."""
+        if self._audit is None or not answer.ports_follow:
+            return
+
+        def record(port: int) -> None:
+            call.audit.ports = (*call.audit.ports, port)
+            actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
+            self._record(call, answer.status, f"{call.caller.request_id}.port-{port}", actor)
+
+        answer.frames.look = NamedPorts(record).feed
 
     def _record_end(self, call: Call, answer: UpgradeResponse) -> None:
         """A connection into a pod has a second audit entry, at its end."""
@@ -319,6 +342,25 @@ class ApiServer:
             stack=traceback.format_exception(error),
         )
         return response_forms.failure(internal(f"see the server's log for request {request_id}"))
+
+
+def _page_entry(write: PageWrite, request: Request, request_id: str, code: int, now_ns: int) -> AuditEntry:
+    return AuditEntry(
+        id=request_id,
+        request=request_id,
+        time=micro_timestamp(now_ns),
+        user=write.user.name,
+        groups=write.user.groups,
+        impersonator=write.user.impersonator,
+        verb=write.verb,
+        resource=write.resource,
+        subresource=write.subresource,
+        namespace=write.namespace,
+        name=write.name,
+        user_agent=request.headers.get("user-agent", ""),
+        source=request.remote,
+        code=code,
+    )
 
 
 def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import msgspec
+
 from fathom.api.core import Call
 from fathom.api.request import Answer, Request
 from fathom.model.errors import no_such_path
@@ -30,6 +32,17 @@ class PageSession(Protocol):
         ...
 
 
+class PageWrite(msgspec.Struct, frozen=True):
+    """A request to the page itself that belongs in the audit log."""
+
+    user: User
+    verb: str
+    resource: str  # 'ui/record/exports'
+    name: str = ""
+    namespace: str = ""
+    subresource: str = ""
+
+
 class WebPage(Protocol):
     def serves(self, request: Request) -> bool:
         """Whether the request is for the page itself: its files, its login."""
@@ -37,6 +50,10 @@ class WebPage(Protocol):
 
     async def serve(self, request: Request, send: Send) -> Answer:
         """`send`: serves another request with the same credentials. Raises nothing."""
+        ...
+
+    def write_of(self, request: Request) -> PageWrite | None:
+        """What a request for the page changes; None: nothing, or nobody knows who sends it."""
         ...
 
     def session_of(self, request: Request) -> PageSession | None:
@@ -61,6 +78,9 @@ class NoWebPage:
 
     async def serve(self, request: Request, send: Send) -> Answer:
         raise no_such_path()
+
+    def write_of(self, request: Request) -> PageWrite | None:
+        return None
 
     def session_of(self, request: Request) -> PageSession | None:
         return None

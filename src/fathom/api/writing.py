@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -21,31 +20,24 @@ from fathom.api.admission.attempt import Charge, Denied, WriteAttempt
 from fathom.api.admission.lanes import lanes_of
 from fathom.api.admission.quota import QUOTAS, is_counted, recount
 from fathom.api.core import Call, Core
+from fathom.api.drafts import new_draft, revised_draft
 from fathom.api.lease_renewal import CHANGED, renewal
 from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
-from fathom.kinds.shape import GROUP
-from fathom.kube.definitions.kind import Kind
-from fathom.kube.rules import metadata as metadata_rules
-from fathom.model.accounts import believed_actor
+from fathom.api.write_checks import check_own_kind, validate_create, validate_update
+from fathom.api.write_observers import life_of, tell_of_deletion, tell_of_update
 from fathom.model.body import Body, canonical, with_revision
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
     ApiError,
-    Cause,
-    TooManyCauses,
     already_exists,
-    bad_request,
     conflict,
-    invalid,
     not_found,
     refused_by_store,
     timed_out,
 )
 from fathom.model.fields import changed_paths, changed_values
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.model.updates import ObjectLife, ObjectUpdate, UpdateObserver
-from fathom.model.well_known import ACTOR_HEADER
 from fathom.store.protocol import (
     BadCommit,
     Committed,
@@ -68,17 +60,8 @@ NAMES_MAX = 8
 # An audit entry names this many changed fields; beyond it, the whole parent.
 CHANGED_PATHS_MAX = 64
 
-# Fields of metadata that only the server sets.
-SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-
-_NOT_THE_CREATORS = frozenset((*SERVER_OWNED, "managedFields", "selfLink", "resourceVersion"))
-
 # Objects that hold room on a node from their creation on, if they name one.
 PLACED = frozenset({PODS, RESERVATIONS})
-
-# Subresources whose writers report: they cannot change the desired state.
-APPROVAL = "approval"
-REPORTS = frozenset({"status", APPROVAL})
 
 # From the current object, which is shared and must not be modified, to the object that the caller wants.
 Change = Callable[[Obj], Obj]
@@ -100,12 +83,12 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     generated = not metadata(obj).get("name")
     if core.shared_store:
         await _catch_up_before_create(core, call, obj)
-    draft = _new(core, call, obj)
-    _check_own_kind(core, call, draft)
+    draft = new_draft(core, call, obj)
+    check_own_kind(core, call, draft)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
         name = str(metadata(draft).get("name") or "")
         admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
-        _validate_create(core, call, admitted)
+        validate_create(core, call, admitted)
         key = call.kind.store_key(call.namespace, name)
         if call.dry_run:
             return await _dry_create(core, call, key, admitted)
@@ -116,13 +99,13 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
             outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
         if isinstance(outcome, Committed):
             if core.updates is not None and core.updates.wants(call.kind.resource):
-                core.updates.created(_life_of(call, admitted))
+                core.updates.created(life_of(call, admitted))
             entry = Entry(key, body, outcome.revision, outcome.revision)
             return await _with_count(core, call, _created(call, entry, admitted))
         if outcome.current.get(key) is not None:
             if not generated or again is None or attempt + 1 >= NAMES_MAX:
                 raise already_exists(call.kind.resource, name)
-            draft = _new(core, call, again())
+            draft = new_draft(core, call, again())
         elif attempt + 1 >= COMMITS_MAX:
             break
     raise _contended(call)
@@ -150,42 +133,6 @@ def _created(call: Call, entry: Entry, obj: Obj) -> Written:
     call.audit.revision = entry.revision
     call.audit.changed = ("*",)  # The creator owns every field, except what admission added.
     return Written(obj=obj, entry=entry, created=True)
-
-
-def _new(core: Core, call: Call, obj: Obj) -> Obj:
-    meta = obj.setdefault("metadata", {})
-    if not call.kind.namespaced:
-        pass  # Validation refuses a namespace here.
-    elif meta.get("namespace") in {None, ""}:
-        meta["namespace"] = call.namespace
-    elif meta["namespace"] != call.namespace:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    if meta.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
-    for field in _NOT_THE_CREATORS.intersection(meta):
-        del meta[field]
-    if not meta.get("name") and not meta.get("generateName"):
-        cause = Cause(
-            "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"
-        )
-        raise invalid(group=call.kind.group, kind=call.kind.kind, name="", causes=[cause])
-    if not meta.get("name"):
-        # 63 is the length of a DNS label, 5 that of the suffix.
-        meta["name"] = f"{meta['generateName'][: 63 - 5]}{core.outside.ids.suffix()}"
-    meta["uid"] = core.outside.ids.uid()
-    moment = core.moment(call.caller.user)
-    meta["creationTimestamp"] = moment.now
-    if call.kind.generation:
-        meta["generation"] = 1
-    strategy = core.strategy(call.kind)
-    if "status" in call.kind.subresources and not strategy.keeps_status_at_create:
-        obj.pop("status", None)
-    strategy.prepare_create(obj, moment)
-    if call.kind.definition and "status" in call.kind.subresources:
-        core.decoder.fill_status(call.kind, obj)
-    return obj
 
 
 async def update(
@@ -243,10 +190,10 @@ async def _update_once(
     before = entry.body.obj
     old = with_revision(before, entry.revision)
     expected = bound(old) if bound is not None else ()
-    draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
-    _check_own_kind(core, call, draft, old, subresource)
+    draft = revised_draft(core, call, change(old), old, entry=entry, subresource=subresource)
+    check_own_kind(core, call, draft, old, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
-    _validate_update(core, call, admitted, old, subresource)
+    validate_update(core, call, admitted, old, subresource)
     strategy = core.strategy(call.kind)
     gone = is_over(admitted, strategy)
     stored = canonical(admitted)
@@ -273,26 +220,8 @@ async def _update_once(
         return outcome
     call.audit.revision = outcome.revision
     if observed:
-        _tell_of_update(core, call, changes, owned="ownerReferences" in metadata(admitted))
+        tell_of_update(core, call, changes, owned="ownerReferences" in metadata(admitted))
     return Written(obj=admitted, entry=Entry(entry.key, body, outcome.revision, entry.created))
-
-
-def _tell_of_update(core: Core, call: Call, changes: list[tuple[str, Any, Any]], *, owned: bool) -> None:
-    assert core.updates is not None
-    user, headers = call.caller.user, call.request.headers
-    core.updates.updated(
-        ObjectUpdate(
-            resource=call.kind.resource,
-            namespace=call.namespace,
-            name=call.audit.name,
-            uid=call.audit.uid,
-            actor=believed_actor(user, headers.get(ACTOR_HEADER, "")),
-            user=user.name,
-            user_agent=call.caller.user_agent,
-            changes=changes,
-            owned=owned,
-        )
-    )
 
 
 async def renew(core: Core, call: Call) -> Written | None:
@@ -315,69 +244,6 @@ async def renew(core: Core, call: Call) -> Written | None:
     return Written(obj=draft, entry=Entry(entry.key, body, outcome.revision, entry.created))
 
 
-def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subresource: str) -> Obj:
-    """The caller's object, with every field that the caller may not change put back."""
-    meta, old_meta = {**metadata(new)}, metadata(old)
-    new = {**new, "metadata": meta}
-    _check_identity(call, meta, old_meta, entry)
-    for field in SERVER_OWNED:
-        if field in old_meta:
-            meta[field] = old_meta[field]
-        else:
-            meta.pop(field, None)
-    meta["name"] = old_meta["name"]
-    meta.pop("managedFields", None)
-    meta.pop("selfLink", None)
-    if "namespace" in old_meta:
-        meta["namespace"] = old_meta["namespace"]
-    strategy, moment = core.strategy(call.kind), core.moment(call.caller.user)
-    if subresource in REPORTS:
-        # The caller may change the status only; the rest stays.
-        status = new.get("status")
-        new = {**old, "metadata": {**old_meta}}
-        new.pop("status", None)
-        if status is not None:
-            new["status"] = status
-        (strategy.prepare_approval if subresource == APPROVAL else strategy.prepare_status)(new, old, moment)
-        if call.kind.definition:
-            core.decoder.fill_status(call.kind, new)
-        return new
-    if "status" in call.kind.subresources and not subresource:
-        new.pop("status", None)
-        if "status" in old:
-            new["status"] = old["status"]
-    if not subresource:
-        strategy.prepare_update(new, old, moment)
-    if call.kind.generation and strategy.generation_changed(new, old):
-        meta["generation"] = int(old_meta.get("generation") or 0) + 1
-    return new
-
-
-def _check_identity(call: Call, meta: Obj, old_meta: Obj, entry: Entry) -> None:
-    name = str(old_meta["name"])
-    if meta.get("name") not in {None, "", name}:
-        raise bad_request(
-            f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
-        )
-    if meta.get("namespace") not in {None, "", old_meta.get("namespace")}:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    if meta.get("uid") not in {None, "", old_meta.get("uid")}:
-        why = (
-            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old_meta['uid']}"
-        )
-        raise conflict(call.kind.resource, name, why)
-    version = meta.pop("resourceVersion", None)
-    if version not in {None, "", "0"} and version != str(entry.revision):
-        raise conflict(call.kind.resource, name, CHANGED_SINCE_READ)
-    whole = call.request.method == "PUT" and call.target.subresource != "scale"
-    if version in {None, ""} and call.kind.schema is not None and whole:
-        why = "Invalid value: 0: must be specified for an update"
-        cause = Cause("metadata.resourceVersion", "FieldValueInvalid", why)
-        raise invalid(group=call.kind.group, kind=call.kind.kind, name=name, causes=[cause])
-
-
 async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
     """Delete an object, or mark it as being deleted while something holds it."""
     key = call.store_key
@@ -388,32 +254,10 @@ async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
         done = await _remove_once(core, call, entry, options)
         if isinstance(done, Written):
             if core.updates is not None and not (call.dry_run or options.dry_run):
-                _tell_of_deletion(core.updates, call, entry.body.obj)
+                tell_of_deletion(core.updates, call, entry.body.obj)
             return done
         entry = done.current.get(key, entry)
     raise _contended(call)
-
-
-def _tell_of_deletion(observer: UpdateObserver, call: Call, obj: Obj) -> None:
-    """Once: who ends a deletion that has begun, such as a pod's agent, did not want it."""
-    if observer.wants(call.kind.resource) and not metadata(obj).get("deletionTimestamp"):
-        observer.deleted(_life_of(call, obj))
-
-
-def _life_of(call: Call, obj: Obj) -> ObjectLife:
-    meta, user = metadata(obj), call.caller.user
-    controllers = [owner["uid"] for owner in meta.get("ownerReferences") or () if owner.get("controller")]
-    return ObjectLife(
-        resource=call.kind.resource,
-        namespace=call.namespace,
-        name=meta["name"],
-        uid=meta["uid"],
-        actor=believed_actor(user, call.request.headers.get(ACTOR_HEADER, "")),
-        user=user.name,
-        user_agent=call.caller.user_agent,
-        owner=controllers[0] if controllers else "",
-        generate_name=meta.get("generateName") or "",
-    )
 
 
 async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOptions) -> Written | Conflict:
@@ -529,71 +373,6 @@ def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
         dry_run=call.dry_run,
     )
     return core.chain.release(attempt, core.cache)
-
-
-def _check_own_kind(core: Core, call: Call, obj: Obj, old: Obj | None = None, subresource: str = "") -> None:
-    """Admission and the ledger read fathom's own kinds as structs: an object that does not fit its struct
-    must not get that far. Built-in kinds are checked when they are decoded, and nothing here reads custom
-    kinds."""
-    if call.kind.group != GROUP:
-        return
-
-    def check() -> list[Cause]:
-        causes = core.decoder.causes(call.kind, obj)
-        if causes or subresource:
-            return causes
-        strategy = core.strategy(call.kind)
-        return strategy.validate_create(obj) if old is None else strategy.validate_update(obj, old)
-
-    _refuse(call.kind, obj, check)
-
-
-def _validate_create(core: Core, call: Call, obj: Obj) -> None:
-    strategy = core.strategy(call.kind)
-
-    def check() -> list[Cause]:
-        causes = metadata_rules.create_causes(obj, call.kind)
-        shape = core.decoder.causes(call.kind, obj)
-        causes += shape
-        if not shape:  # The strategy of a fathom.dev kind relies on its schema.
-            causes += strategy.validate_create(obj)
-        return causes
-
-    _refuse(call.kind, obj, check)
-    for warning in strategy.warnings(obj):
-        call.warn(warning)
-
-
-def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
-    strategy = core.strategy(call.kind)
-    _refuse(call.kind, obj, lambda: _update_causes(core, call, obj, old, subresource))
-    if subresource in REPORTS:
-        return
-    if strategy.warns and not subresource and strategy.generation_changed(obj, old):
-        for warning in strategy.warnings(obj):
-            call.warn(warning)
-
-
-def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> list[Cause]:
-    strategy = core.strategy(call.kind)
-    shape = core.decoder.causes(call.kind, obj)
-    if subresource in REPORTS:
-        return shape or strategy.validate_status(obj, old)
-    causes = shape + metadata_rules.update_causes(obj, old, call.kind)
-    if not subresource and not shape:  # The strategy of a fathom.dev kind relies on its schema.
-        causes += strategy.validate_update(obj, old)
-    return causes
-
-
-def _refuse(kind: Kind, obj: Obj, check: Callable[[], list[Cause]]) -> None:
-    """Raises ApiError if the check finds anything wrong with the object."""
-    try:
-        causes = check()
-    except TooManyCauses as many:
-        causes = many.found
-    if causes:
-        name = str(metadata(obj).get("name") or metadata(obj).get("generateName") or "")
-        raise invalid(group=kind.group, kind=kind.kind, name=name, causes=causes)
 
 
 def _contended(call: Call) -> ApiError:

@@ -44,6 +44,9 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
     journals: dict[str, DecisionReader] = {}  # Of parts that run in the API server: 'housekeeping'.
     audit: AuditIndex | None = None
+    attached: str = ""  # URL of the cluster that the objects are copied from; '': they are our own.
+    copied: frozenset[str] | None = None  # The kinds that are copied; None: all are known.
+    behind: Callable[[], str] = str  # What of that cluster the copy cannot follow now; '': nothing.
 
 
 class Collector:
@@ -82,6 +85,7 @@ class Collector:
             *(answer.gap for answer in answers if answer.gap is not None),
             *gaps_of_states((state for answer in answers for state in answer.states), period),
             *await asyncio.to_thread(self._own_gaps, period),
+            *((Gap("cluster", behind),) if (behind := self._sources.behind()) else ()),
         ]
         return Evidence(
             subject=subject,
@@ -94,6 +98,8 @@ class Collector:
             now_ns=self._clock.now_ns() if past is None else past.time_ns,
             may_read_nodes=access.may_read_nodes,
             readable=readable,
+            attached=self._sources.attached,
+            copied=self._sources.copied,
         )
 
     async def collect_more(
@@ -135,6 +141,8 @@ class Collector:
     async def _ask(
         self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef], nodes: Sequence[str] = ()
     ) -> list[ProcessAnswer]:
+        if self._sources.attached:  # Processes there do not know us, and kubelets keep no journals.
+            return []
         current = self._current()
         agents = agents_of(current, [*_nodes_of(objects, refs), *nodes])
         about = [uid for ref in refs if (uid := _uid(objects, ref))]
@@ -148,6 +156,8 @@ class Collector:
         entries: Iterable[AuditEntry],
     ) -> list[ProcessAnswer]:
         """The agents that wrote an object which is gone: nothing else says on which node it was."""
+        if self._sources.attached:
+            return []
         asked = set(_nodes_of(objects, refs))
         nodes = {entry.user.removeprefix(NODE_USER) for entry in entries if entry.user.startswith(NODE_USER)}
         agents = agents_of(self._current(), sorted(nodes - asked)[:WRITERS_MAX])

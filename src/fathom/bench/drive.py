@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from fathom.bench.errors import BenchFailed
+from fathom.bench.errors import AllSilent, BenchFailed
 from fathom.bench.wire import STALL_S, AnswerParser, WireAnswer, WireConnection
 
 Lane = Generator[bytes, WireAnswer, None]
@@ -44,6 +44,8 @@ class DriveCaller:
         request = next(self._lane, None)
         if request is None:
             return False
+        if self.connection.is_closed:
+            self.connection.open_again()
         self._send(request)
         return True
 
@@ -58,10 +60,14 @@ class DriveCaller:
         if answer is None:
             return False
         self._latencies_ns.append(now - self._sent_ns)
+        self.connection.is_last = answer.closes
         try:
-            self._send(self._lane.send(answer))
+            request = self._lane.send(answer)
         except StopIteration:
             return True
+        if answer.closes:
+            self.connection.open_again()
+        self._send(request)
         return False
 
     def _send(self, request: bytes) -> None:
@@ -90,7 +96,7 @@ def drive(connections: Sequence[WireConnection], lanes: Iterable[Lane]) -> Phase
 
 
 def listen(listeners: Iterable[DriveListener], *, stall_s: float = STALL_S) -> None:
-    """Serve every listener until each has all it waits for. Raises `BenchFailed` when all fall silent."""
+    """Serve every listener until each has all it waits for. Raises `AllSilent`."""
     waiting = {listener.connection.fileno: listener for listener in listeners}
     with select.epoll() as poll:
         for fileno in waiting:
@@ -98,11 +104,16 @@ def listen(listeners: Iterable[DriveListener], *, stall_s: float = STALL_S) -> N
         while waiting:
             ready = poll.poll(stall_s)
             if not ready:
-                raise BenchFailed(f"no answer for {stall_s:g} s on {len(waiting)} connections")
+                raise AllSilent(f"no answer for {stall_s:g} s on {len(waiting)} connections")
             for fileno, _ in ready:
-                if waiting[fileno].readable():
+                listener = waiting[fileno]
+                if listener.readable():
                     poll.unregister(fileno)
                     del waiting[fileno]
+                elif listener.connection.fileno != fileno:  # Another connection took its place.
+                    del waiting[fileno]
+                    waiting[listener.connection.fileno] = listener
+                    poll.register(listener.connection.fileno, select.EPOLLIN)
 
 
 def percentile_ms(latencies_ns: Sequence[int], percent: float) -> float:

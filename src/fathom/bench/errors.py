@@ -9,3 +9,7 @@ class BenchFailed(Exception):
 
 class BadTarget(Exception):
     """There is nothing to measure: the kubeconfig, the address or the server's start is at fault."""
+
+
+class AllSilent(BenchFailed):
+    """No connection has brought anything for too long."""

@@ -22,7 +22,7 @@ import msgspec
 from fathom.bench.child import own_cpu_s
 from fathom.bench.deciding import decisions_per_s
 from fathom.bench.drive import DriveCaller, DriveListener, Lane, Phase, drive, listen, percentile_ms
-from fathom.bench.errors import BadTarget, BenchFailed
+from fathom.bench.errors import AllSilent, BadTarget, BenchFailed
 from fathom.bench.requests import Asker, expect, revision_of
 from fathom.bench.result import CoreUse, Machine, Server, this_machine
 from fathom.bench.session import Against, ServerUsage, Session, ask, cores_between, session
@@ -34,6 +34,8 @@ from fathom.schedule.loop.live import journal_directory
 
 CHURN_EVERY_S = 0.1
 START_S_MAX = 30.0
+ACCOUNT_S_MAX = 10.0
+SILENT_S_MAX = 120.0  # Of a scheduler that is not ours: it may be busy with other pods, or wait for a lease.
 encode = msgspec.json.encode
 
 # What the scheduler records, and the options that make it do so. The journal is what `fathom why` reads, the
@@ -275,7 +277,13 @@ def _bind_all(
     churner = [_churn(open_session, asker, path)] if churns else []
     began_ns = time.perf_counter_ns()
     listeners: list[DriveListener] = [bound, *(caller for caller in callers if caller.start())]
-    created_ns = _listen_noting(listeners, callers, churner)
+    try:
+        created_ns = _listen_noting(listeners, callers, churner)
+    except AllSilent as error:
+        raise BenchFailed(
+            f"{len(bound.seen_ns)} of {len(pods)} pods have a node, and for {SILENT_S_MAX:g} s no other got"
+            " one: does a scheduler of this cluster take them?"
+        ) from error
     ended_ns = bound.seen_ns[-1]
     return BenchRun(
         began_ns,
@@ -308,7 +316,7 @@ def _listen_noting(
     for churner in churners:
         churner.start(lambda: len(done) >= len(callers))
         noted.append(churner)
-    listen(noted)
+    listen(noted, stall_s=SILENT_S_MAX)
     return max(done, default=time.perf_counter_ns())
 
 
@@ -373,7 +381,18 @@ def _namespace(open_session: Session) -> bytes:
     name = f"bench-{time.time_ns():x}"
     asker = Asker(open_session.target, namespace=name, object_bytes=0)
     expect(ask(open_session.target, asker.create_namespace()), 201, "creating a namespace")
+    if not open_session.server.own:
+        _await_account(open_session, asker, name)
     return name.encode()
+
+
+def _await_account(open_session: Session, asker: Asker, namespace: str) -> None:
+    """kube-apiserver refuses pods until kube-controller-manager has made the namespace's service account. A
+    server without such a controller may take them: then we go on."""
+    deadline_s = time.monotonic() + ACCOUNT_S_MAX
+    request = asker.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default".encode())
+    while ask(open_session.target, request).status != 200 and time.monotonic() < deadline_s:
+        time.sleep(0.1)
 
 
 def _clean(open_session: Session, space: bytes, nodes: int) -> None:

@@ -27,6 +27,7 @@ HEAD, CHUNKS = 0, -1
 class WireAnswer(NamedTuple):
     status: int
     body: bytes
+    closes: bool = False  # The server closes the connection after it.
 
 
 class AnswerParser:
@@ -63,17 +64,17 @@ def read_answer(data: bytes) -> tuple[WireAnswer | None, int]:
     head, start = data[:head_end].lower(), head_end + 4
     if not head.startswith(b"http/1.1 "):
         raise BenchFailed(f"not an HTTP/1.1 answer: {head[:40]!r}")
-    status = int(head[9:12])
+    status, closes = int(head[9:12]), b"\r\nconnection: close" in head
     at = head.find(b"\r\ncontent-length:")
     if at >= 0:
         size = start + int(head[at + 17 :].split(b"\r\n", 1)[0])
         if len(data) > size:
             raise BenchFailed(f"the answer is {len(data) - size} bytes longer than its Content-Length")
-        return (WireAnswer(status, data[start:]) if len(data) == size else None), size
+        return (WireAnswer(status, data[start:], closes) if len(data) == size else None), size
     if b"\r\ntransfer-encoding: chunked" not in head:
         raise BenchFailed("the answer has neither a Content-Length nor chunks")
     body = read_chunks(data, start)
-    return (None if body is None else WireAnswer(status, body)), CHUNKS
+    return (None if body is None else WireAnswer(status, body, closes)), CHUNKS
 
 
 def read_chunks(data: bytes, start: int) -> bytes | None:
@@ -92,11 +93,38 @@ def read_chunks(data: bytes, start: int) -> bytes | None:
 class WireConnection:
     """A keep-alive TLS connection. Its socket is non-blocking once the handshake is done."""
 
-    def __init__(self, sock: ssl.SSLSocket) -> None:
+    def __init__(self, target: BenchTarget) -> None:
+        """Raises `BadTarget` when there is no such server or it is not trusted."""
+        self._target = target
+        self._use(_secured(target))
+
+    def _use(self, sock: ssl.SSLSocket) -> None:
         self._socket = sock
         self.fileno = sock.fileno()
         self._receive = sock.read
         self._send = sock.write
+        self.is_last = False  # The server closes it after the answer that was read.
+
+    def open_again(self) -> None:
+        """Another connection in its place. Only between two requests: no request is sent twice."""
+        old = self._socket
+        try:
+            self._use(_secured(self._target))
+        except BadTarget as error:
+            raise BenchFailed(f"the server closed a connection and takes no other: {error}") from error
+        old.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server has closed it, or will; kube-apiserver closes what is idle for 90 seconds."""
+        if self.is_last:
+            return True
+        try:
+            return self._receive(READ_BYTES) == b""
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True
 
     def send(self, request: bytes) -> None:
         sent = 0
@@ -124,6 +152,10 @@ class WireConnection:
 
 def connect(target: BenchTarget) -> WireConnection:
     """Raises `BadTarget` when there is no such server or it is not trusted."""
+    return WireConnection(target)
+
+
+def _secured(target: BenchTarget) -> ssl.SSLSocket:
     address = f"{target.host}:{target.port}"
     try:
         plain = socket.create_connection((target.host, target.port), timeout=STALL_S)
@@ -136,4 +168,4 @@ def connect(target: BenchTarget) -> WireConnection:
         plain.close()
         raise BadTarget(f"the TLS handshake with {address} failed: {error}") from error
     secured.setblocking(False)
-    return WireConnection(secured)
+    return secured

@@ -41,6 +41,10 @@ class NoWatchList(Exception):
     """The server does not support WatchList, or not correctly."""
 
 
+class EndNotSent(Exception):
+    """The server sent initial events and fell silent before the bookmark that ends them."""
+
+
 class InitialEvents:
     """The initial events of a WatchList, while they are read."""
 

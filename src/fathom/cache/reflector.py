@@ -16,7 +16,14 @@ import random
 from collections.abc import Callable
 
 from fathom.cache.indexed import AppliedChange, Change, IndexedCache, WentBack
-from fathom.cache.listing import InitialEvents, NoWatchList, fetch_pages, open_watch, open_watch_list
+from fathom.cache.listing import (
+    EndNotSent,
+    InitialEvents,
+    NoWatchList,
+    fetch_pages,
+    open_watch,
+    open_watch_list,
+)
 from fathom.cache.observer import (
     CacheBehind,
     CacheFailed,
@@ -47,6 +54,9 @@ SAY_IT_AGAIN = frozenset({401, 403, 404, 408, 429})
 
 # After so many lists that broke before their end, one is read in pages.
 BROKEN_LISTS_MAX = 2
+
+# After so many lists whose end was not sent, this server's lists are always read in pages.
+UNENDED_LISTS_MAX = 2
 
 # Watches that end sooner are opened again after a pause: else such a server would get requests without end.
 MOMENT_S = 1.0
@@ -81,6 +91,7 @@ class Reflector:
         self._cause = "start"  # Why a list is needed; '' when a watch can resume where the last one ended.
         self._has_watch_list = True  # Until the server refuses it.
         self._broken_lists = 0  # In a row.
+        self._unended_lists = 0  # Since the start.
         self._ended = ""  # How the last watch ended; '' when there is none to resume.
         self._watching_s: float | None = None  # When this round's watch was opened.
         self._watching_from = 0  # And from which revision.
@@ -164,6 +175,9 @@ class Reflector:
                 return await self._stream_list(cause, asked_s)
             except NoWatchList:
                 self._has_watch_list = False
+            except EndNotSent:
+                self._unended_lists += 1
+                self._has_watch_list = self._unended_lists < UNENDED_LISTS_MAX
         pages = await fetch_pages(self._api, self.scope, self._keep_page)
         self._take_list(pages.objs, pages.revision, cause, asked_s)
         return None, []
@@ -173,7 +187,7 @@ class Reflector:
         stream = await open_watch_list(self._api, self.scope, watch_s=watch_s)
         initial_events = InitialEvents(self._keep)
         try:
-            with self._silence.watching(stream):
+            with self._silence.watching(stream, limit_s=self._pace.list_silence):
                 while not initial_events.take(await self._read(stream)):
                     self._silence.heard()
             self._take_list(list(initial_events.objs.values()), initial_events.revision, cause, asked_s)
@@ -185,6 +199,8 @@ class Reflector:
     async def _read(self, stream: Stream) -> list[Event]:
         """The next events of a list."""
         chunks = await stream.read()
+        if chunks is None and self._silence.broken:
+            raise EndNotSent
         if chunks is None:
             self._broken_lists += 1
             raise ApiError(0, "", "the list ended before it was complete")

@@ -37,6 +37,9 @@ class ListPace(msgspec.Struct, frozen=True):
     # So many bookmarks may be missing before a watch counts as dead.
     missing_max: float = 5.0
     plain_missing_max: float = 1.5
+    # So long the end of a WatchList may be silent; then the list is read in pages. A kube-apiserver whose
+    # etcd is too old to report progress sends all objects, and never the bookmark that ends them.
+    list_silence: float = 10.0
     # The timeout requested for a watch, as in client-go; randomized, so that watches do not end together.
     watch_min: float = 300.0
     # After a failure: doubled each time up to the maximum, and half of it random.

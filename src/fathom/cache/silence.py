@@ -27,23 +27,25 @@ class Silence:
         self._heard_s = 0.0
         self._stream: Stream | None = None  # Being watched.
         self._timer: asyncio.TimerHandle | None = None
+        self._limit_s = float("inf")  # Of the stream being watched.
         self.broken = False  # The last stream was ended because of its silence.
 
     @property
     def patience_s(self) -> float:
         pace = self._pace
         if self._prompt >= PROMPT_MIN:
-            return pace.bookmark * pace.missing_max
-        return pace.plain_bookmark * pace.plain_missing_max
+            return min(self._limit_s, pace.bookmark * pace.missing_max)
+        return min(self._limit_s, pace.plain_bookmark * pace.plain_missing_max)
 
     @property
     def silent_s(self) -> float:
         return loop_now_s() - self._heard_s
 
     @contextmanager
-    def watching(self, stream: Stream) -> Iterator[None]:
-        """A stream that falls silent within is ended: its reader sees the end."""
-        self._stream = stream
+    def watching(self, stream: Stream, *, limit_s: float = float("inf")) -> Iterator[None]:
+        """A stream that falls silent within is ended: its reader sees the end. `limit_s`: after so long at
+        the latest, whatever the server's bookmarks are."""
+        self._stream, self._limit_s = stream, limit_s
         self.broken = False
         self._heard_s, self._bookmark_s = loop_now_s(), float("-inf")
         self._arm()

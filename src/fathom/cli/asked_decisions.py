@@ -10,9 +10,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from fathom.cli.api_server import Refused, ServerConnection
+from fathom.cli.explanations import ANSWERS_NO_QUESTIONS
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.places import chosen_namespace, found_kubeconfig
+from fathom.cli.places import chosen_namespace, found_kubeconfig, observer_of
+from fathom.cli.problem import Problem
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.decision import Decision, KeptDecision, Outcome
 from fathom.model.times import moment_ns
@@ -57,7 +59,13 @@ def _listed(
     query = urlencode({"limit": LISTED_MAX if selector else wanted.limit, "fieldSelector": selector})
     where = f"/namespaces/{namespace}" if namespace else ""
     path = f"/apis/fathom.dev/v1alpha1{where}/decisions?{query}"
-    items: list[Obj] = done(*server.request("GET", path), path).get("items") or []
+    status, answer = server.request("GET", path)
+    if status == 404:
+        observer = observer_of(server.url)
+        if observer is None:
+            raise Problem(ANSWERS_NO_QUESTIONS)
+        return _listed(ServerConnection(observer), namespace, resource, wanted)
+    items: list[Obj] = done(status, answer, path).get("items") or []
     return items
 
 

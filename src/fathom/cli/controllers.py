@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fathom import __version__
 from fathom.cli.journals import opened_journal
-from fathom.cli.leases import check_lease
+from fathom.cli.leases import check_lease, check_namespace
 from fathom.cli.metrics import measured
 from fathom.cli.places import data_beside
 from fathom.cli.problem import Problem
@@ -94,6 +94,7 @@ async def run_controllers(
     server = server_at(kubeconfig)  # First: nothing may be created beside a missing kubeconfig.
     if lease != DEFAULT_LEASE:
         await check_lease(server, lease)
+    await check_namespace(server, lease)
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:

@@ -93,7 +93,8 @@ def risk_api(
 
 def _open_page(kubeconfig: Path) -> str:
     """Print the link to the page, open it in a browser if there is one, and return the page's address."""
-    from fathom.cli.page import new_link, opened  # noqa: PLC0415
+    from fathom.cli.browser import opened  # noqa: PLC0415
+    from fathom.cli.page import new_link  # noqa: PLC0415
 
     link = new_link(kubeconfig)
     say(f"# The page: {link}  (once, within ten minutes; another: fathom page)")

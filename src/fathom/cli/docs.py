@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from fathom.cli.browser import NO_BROWSER, opened
 from fathom.cli.problem import Problem
 from fathom.terminal import say
 
@@ -35,7 +36,7 @@ def docs(
     ] = None,
 ) -> None:
     """Serve the documentation as a site on this machine until Ctrl-C, and print its address. It needs no
-    network, and other machines cannot connect to it.
+    network, and other machines cannot connect to it. With --open it says so where there is no browser.
 
     fathom docs
     fathom docs --port 0 --open
@@ -48,10 +49,8 @@ def docs(
     with server:
         address = f"http://{LOOPBACK}:{server.server_port}/"
         say(f"documentation: {address} (Ctrl-C ends it)")
-        if open_browser:
-            import webbrowser  # noqa: PLC0415  # Rarely asked for.
-
-            webbrowser.open(address)
+        if open_browser and not opened(address):
+            say(NO_BROWSER.format("address"), err=True)
         server.serve_forever()
 
 

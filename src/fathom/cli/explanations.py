@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from fathom.cli.api_server import Answer, NoAnswerNow, ServerConnection
+from fathom.cli.places import observer_of
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 SYSTEM_NAMESPACE = "fathom-system"  # Of answers about objects that have no namespace.
@@ -40,7 +41,10 @@ FIELDS_OF_VIEWS = {
 
 # What API servers say of a kind that they do not know.
 NO_SUCH_PATH = "the server could not find the requested resource"
-ANSWERS_NO_QUESTIONS = "this API server does not answer questions: it is not fathom, or older than 0.1"
+ANSWERS_NO_QUESTIONS = (
+    "this API server does not answer questions: it is not fathom, or older than 0.1. Attach an observer to it"
+    " (fathom attach --observe-only --kubeconfig FILE) and ask that: it writes a kubeconfig of its own"
+)
 
 
 class NoSuchObject(Problem):
@@ -81,9 +85,17 @@ class ApiServer(ServerConnection):
         body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
         status, answer = self.request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
         if status not in {200, 201}:
-            raise _problem(status, answer)
+            problem = Problem(ANSWERS_NO_QUESTIONS) if self._is_foreign(status) else _problem(status, answer)
+            observer = observer_of(self.url) if str(problem) == ANSWERS_NO_QUESTIONS else None
+            if observer is None:
+                raise problem
+            return ApiServer(observer).ask(kind, plural, spec, namespace)
         answered: Answer = answer.get("status") or {}
         return answered
+
+    def _is_foreign(self, status: int) -> bool:
+        """Kubernetes refuses a user without rights to a kind before it looks whether there is such a kind."""
+        return status == 403 and self.request("GET", OWN_KINDS)[0] == 404
 
     def kinds_of(self, name: str, namespace: str) -> list[str]:
         """The kinds of which an object has this name."""

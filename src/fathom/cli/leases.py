@@ -1,4 +1,4 @@
-"""Check that a process's account may write under the lease given with --lease."""
+"""Check that a process can hold its lease: its namespace exists, and its account may write under it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,32 @@ from fathom.client.http import ServerAddress
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed
 from fathom.model.accounts import is_lease_for, lease_of
+from fathom.model.errors import ApiError
 from fathom.model.objects import Key, lookup
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
+
+
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+
+
+async def check_namespace(server: ServerAddress, lease: str) -> None:
+    """Raise Problem if the lease's namespace does not exist: the process would stand by for ever. A server
+    that does not answer now, or does not let us look, may have it."""
+    namespace = lease.partition("/")[0]
+    if not namespace:
+        return
+    async with api_of(server) as api:
+        try:
+            exists = await api.get(NAMESPACES, "", namespace) is not None
+        except ApiError:
+            return
+    if not exists:
+        raise Problem(
+            f"{server.url} has no namespace {namespace}, where the lease {lease} belongs: install it with"
+            f" `fathom attach`, type `kubectl create namespace {namespace}`, or choose another lease with"
+            " --lease NAMESPACE/NAME"
+        )
 
 
 async def check_lease(server: ServerAddress, lease: str) -> None:

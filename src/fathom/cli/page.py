@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
+from fathom.cli.browser import NO_BROWSER, opened
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import Problem
@@ -54,16 +53,8 @@ def page(
     link = new_link(found_kubeconfig(kubeconfig), allow_changes=allow_changes)
     say(link)
     if open_browser and not opened(link):
-        raise Problem("no browser with windows was found: open the link above yourself")
+        raise Problem(NO_BROWSER.format("link"))
     return 0
-
-
-def opened(link: str) -> bool:
-    """Open the link in a browser with windows, if there is one: one in the terminal runs no scripts."""
-    import webbrowser  # noqa: PLC0415
-
-    has_windows = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
-    return bool(has_windows) and webbrowser.open(link)
 
 
 def new_link(kubeconfig: Path | None, *, allow_changes: bool = False) -> str:

@@ -20,6 +20,7 @@ from fathom.cli.problem import Problem
 
 DEFAULT_DATA = Path(".fathom")
 KUBECONFIG_FILE = "kubeconfig"  # `fathom up` writes it to its data directory.
+COPY_OF = "attached"  # `fathom attach` notes there whose objects the directory has; as in `fathom.serve`.
 # What only a data directory of fathom's has.
 MARKS = ("store.db", "pki", "up.lock", "journal", "tapes", "tape", "agents")
 
@@ -83,6 +84,14 @@ def data_beside(kubeconfig: Path | None = None) -> Path:
         (Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part), None
     )
     return named.absolute().parent if named is not None else DEFAULT_DATA
+
+
+def observer_of(url: str) -> Path | None:
+    """The kubeconfig of a `fathom attach` in this directory that observes the server of this address."""
+    mark, kubeconfig = DEFAULT_DATA / COPY_OF, DEFAULT_DATA / KUBECONFIG_FILE
+    if not mark.is_file() or not kubeconfig.exists():
+        return None
+    return kubeconfig if mark.read_text(errors="replace").strip() == url else None
 
 
 def is_data_directory(path: Path) -> bool:

@@ -50,6 +50,8 @@ def approve(
         raise Problem(
             f"run {where}/{run_name} needs no approval: nothing was changed", exit_code=ANSWER_IS_NO
         )
+    if not refuse:
+        check_parameters(run)
     if not yes:
         require_terminal()
     say(f"context {place_of(file)}", *proposal_lines(run), err=True)
@@ -63,10 +65,20 @@ def approve(
     return 0
 
 
+def check_parameters(run: RunbookRun) -> None:
+    """Raises Problem: nobody could carry the run out."""
+    from fathom.steer.templates import BadParameter, run_parameters  # noqa: PLC0415
+
+    try:
+        run_parameters(run)
+    except BadParameter as error:
+        meta = run.metadata
+        refusal = f"fathom runbook approve {meta.name} -n {meta.namespace} --refuse"
+        raise Problem(f"{error}; refuse it with `{refusal}`, and ask for another") from error
+
+
 def proposal_lines(run: RunbookRun) -> list[str]:
     """What somebody is asked to approve, and the hash of its spec."""
-    from fathom.cli.runbooks import planned_steps  # noqa: PLC0415
-
     meta, spec, status = run.metadata, run.spec, run.status
     through = f", through {spec.requested_through}" if spec.requested_through else ""
     spec_hash = status.approval.spec_hash if status.approval else ""
@@ -75,6 +87,17 @@ def proposal_lines(run: RunbookRun) -> list[str]:
         f" {spec.runbook.version}",
         f"asked by {status.author}{through}",
         *([f"reason: {spec.reason}"] if spec.reason else []),
-        *planned_steps(run),
+        *_step_lines(run),
         f"spec hash {spec_hash}",
     ]
+
+
+def _step_lines(run: RunbookRun) -> list[str]:
+    """Also of a run that can only be refused."""
+    from fathom.cli.runbooks import planned_steps  # noqa: PLC0415
+    from fathom.steer.templates import BadParameter  # noqa: PLC0415
+
+    try:
+        return planned_steps(run)
+    except BadParameter as error:
+        return [str(error)]

@@ -19,7 +19,6 @@ from fathom.cli.runbooks import (
     draft_of,
     find_runbook,
     planned_steps,
-    values_in,
 )
 from fathom.client.api import Api
 from fathom.client.server_address import ServerAddress
@@ -34,7 +33,7 @@ from fathom.steer.conditions import Conditions, Verdict
 from fathom.steer.resources import Resources
 from fathom.steer.runbook_library import library
 from fathom.steer.runner import facts_of
-from fathom.steer.templates import filled_struct
+from fathom.steer.templates import filled_struct, run_values
 
 # Showing.
 
@@ -124,7 +123,7 @@ def _document(
         "ready": ready,
         "preconditions": list(verdicts),
         "steps": [
-            {"id": step.id, "does": describe(filled_struct(step.action, values_in(run)))}
+            {"id": step.id, "does": describe(filled_struct(step.action, run_values(run)))}
             for step in run.spec.content.steps
         ],
         "creates": list(objects),
@@ -170,5 +169,5 @@ def _future(server: ApiServer, namespace: str, obj: Obj) -> list[str]:
 
 
 def _created(run: RunbookRun) -> list[Obj]:
-    actions = (filled_struct(step.action, values_in(run)) for step in run.spec.content.steps)
+    actions = (filled_struct(step.action, run_values(run)) for step in run.spec.content.steps)
     return [action.create for action in actions if action.create is not None]

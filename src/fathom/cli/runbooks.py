@@ -34,7 +34,7 @@ from fathom.steer.record_writer import RUNS, RunLost
 from fathom.steer.report import report_text
 from fathom.steer.runbook_library import library
 from fathom.steer.runner import Runner, Surroundings, is_held
-from fathom.steer.templates import Values, filled_struct, filled_text, resolved, values_of
+from fathom.steer.templates import filled_struct, filled_text, resolved, run_values
 from fathom.terminal import say
 
 RUNBOOKS = own_resource(runbook.DEFINITION)
@@ -147,7 +147,7 @@ async def find_run(api: Api, namespace: str, name: str) -> Obj:
 
 
 def planned_steps(run: RunbookRun) -> list[str]:
-    values = values_in(run)
+    values = run_values(run)
     lines = []
     for step in run.spec.content.steps:
         action = filled_struct(step.action, values)
@@ -159,11 +159,6 @@ def planned_steps(run: RunbookRun) -> list[str]:
         elif not step.reversible:
             lines.append("    cannot be undone")
     return lines
-
-
-def values_in(run: RunbookRun) -> Values:
-    meta, spec = run.metadata, run.spec
-    return values_of(spec.content, spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid)
 
 
 def draft_of(
@@ -182,7 +177,7 @@ def draft_of(
     spec = RunbookRunSpec(
         runbook=pinned,
         content=found.spec,
-        parameters=resolved(found.spec, parameters),
+        parameters=resolved(found.name, found.spec, parameters),
         reason=reason,
         requested_through=requested_through,
     )

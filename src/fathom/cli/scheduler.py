@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fathom import __version__
 from fathom.cli.journals import opened_journal
-from fathom.cli.leases import check_lease
+from fathom.cli.leases import check_lease, check_namespace
 from fathom.cli.metrics import measured
 from fathom.cli.places import data_beside
 from fathom.cli.problem import Problem
@@ -125,6 +125,7 @@ async def run_scheduler(
     server = server_at(kubeconfig)
     if chosen:
         await check_lease(server, lease)
+    await check_namespace(server, lease)
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
@@ -173,14 +174,15 @@ async def run_scheduler(
 
 
 async def _has_fathom_kinds(server: ServerAddress) -> bool:
-    """Whether the API server has fathom.dev kinds. Without them we schedule too, but without quotas, policies
-    and overrides. A server that does not answer now may have them: then the caches wait for it."""
+    """Whether the API server has fathom.dev kinds, as its discovery says: an account without rights to them
+    is refused whether they exist or not. Without them we schedule too, but without quotas, policies and
+    overrides. A server that does not answer now may have them: then the caches wait for it."""
     async with api_of(server) as api:
         try:
-            await api.list_page(QUOTA.resource, limit=1)
+            listed = await api.resources(QUOTA.resource.group, QUOTA.resource.version)
         except ApiError as error:
             return error.code != 404
-    return True
+    return any(resource.get("name") == QUOTA.resource.plural for resource in listed)
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -9,10 +9,10 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from fathom.cli.output import AsJson, Output, document_format, output_parameter, print_document
-from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
+from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.simulated import apply, apply_recorded, chosen, find, read
 from fathom.cli.simulated import seeds as seeds_of
-from fathom.cli.status_line import counting, exploring, waiting
+from fathom.cli.status_line import counting, waiting
 from fathom.cli.tables import natural, say_table
 from fathom.sim import FAILURES
 from fathom.terminal import say
@@ -45,7 +45,7 @@ def make_app() -> App:
     )
     app.command(list_, name="list")
     app.command(run)
-    app.command(explore)
+    app.command("fathom.cli.sim_explore:explore", name="explore")
     app.command(check_determinism)
     app.command(shrink)
     app.command("fathom.cli.sim_zoo:zoo", name="zoo")
@@ -126,65 +126,6 @@ def _run_once(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Pat
     else:
         say(*run_report.as_lines(report, artifact=kept))
     return ANSWER_IS_NO if broken else 0
-
-
-def explore(
-    scenario: Annotated[
-        str, Parameter(help="Names of scenarios, A,B,…, or all: then each seed runs one scenario, in turn.")
-    ] = "all",
-    /,
-    *,
-    seeds: Seeds,
-    jobs: Jobs = 1,
-    strategy: Annotated[
-        Strategy,
-        Parameter(
-            help="random: faults and latencies from the seed. pct: random priorities, no latencies. lineage:"
-            " faults on the messages and writes that a good outcome depended on."
-        ),
-    ] = "random",
-    every: Annotated[
-        bool, Parameter(negative=(), help="With all: run every scenario with every seed.")
-    ] = False,
-    patch: Patch = None,
-    first: Annotated[bool, Parameter(negative=(), help="Stop at the first violation.")] = False,
-    runs: Annotated[int | None, Parameter(validator=Number(gte=1), help="Maximum number of runs.")] = None,
-    out: Out = FAILURES,
-    output: Output = "",
-    as_json: AsJson = False,
-) -> int:
-    """Run scenarios with many seeds, and keep the runs that violate an invariant.
-
-    Exits with 0 if every invariant held, with 1 if not.
-
-    Prints how many runs there were and what they reached, and for each violation the command that repeats it.
-
-    fathom sim explore all --seeds 0..100 -j 2
-    fathom sim explore cluster --seeds 0..50 --strategy lineage --first
-    """
-    apply(patch)
-    from fathom.sim.report.kept_runs import keep_some  # noqa: PLC0415
-    from fathom.sim.search import explore as explorer  # noqa: PLC0415  # After the patch.
-    from fathom.sim.search.cores import WorkerDied, freeze  # noqa: PLC0415
-
-    wanted = document_format(output, as_json=as_json)
-    scenarios = {entry.name: entry for entry in chosen(scenario)}
-    pairs_of = explorer.in_turn if scenario == "all" and not every else explorer.everyone
-    todo = [explorer.Job(name, seed, strategy) for name, seed in pairs_of(list(scenarios), seeds_of(seeds))]
-    freeze()
-    with exploring(len(todo) if strategy != "lineage" else None, quiet=bool(wanted)) as show_progress:
-        try:
-            summary = explorer.explore(
-                scenarios, todo, workers=jobs, stop_at_first=first, runs_max=runs, progress=show_progress
-            )
-        except WorkerDied as error:
-            raise Problem(str(error)) from error
-    kept = keep_some(scenarios, summary.violations, patch=patch, out=out)
-    if wanted:
-        print_document(explorer.as_json(summary, kept), wanted)
-    else:
-        say(*explorer.as_lines(summary, kept))
-    return INTERRUPTED if summary.interrupted else ANSWER_IS_NO if summary.violations else 0
 
 
 def check_determinism(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fathom.terminal import rewrite_line
 
 if TYPE_CHECKING:
-    from fathom.sim.search.explore import ExploreSummary
+    from fathom.sim.search.summary import ExploreSummary
 
 BAR = 20  # Characters.
 TICK_S = 0.5
@@ -62,8 +62,9 @@ def exploring(total: int | None, *, quiet: bool) -> Iterator[Callable[[ExploreSu
 def progress_text(summary: ExploreSummary, total: int | None) -> str:
     """`total` None: the total is unknown."""
     done = f"{bar(summary.runs, total)} {summary.runs:,}/{total:,}" if total else f"{summary.runs:,}"
-    reach = f"{len(summary.coverage)} fault × request  {len(summary.hits)} rare paths"
-    return f"{done} runs  {summary.runs_per_s:,.1f}/s  {len(summary.violations)} violations  {reach}"
+    reach = f"{len(summary.coverage)} fault × request  {len(summary.reached)} states"
+    rare = f"{len(summary.hits)} rare paths"
+    return f"{done} runs  {summary.runs_per_s:,.1f}/s  {len(summary.violations)} violations  {reach}  {rare}"
 
 
 def bar(done: int, total: int) -> str:

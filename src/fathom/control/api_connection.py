@@ -89,8 +89,10 @@ class ApiConnection:
 
     def _lease_status_changed(self, lease_status: LeaseStatus) -> None:
         self.lease_status = lease_status
-        self._inside.log.info("lease", state=lease_status.state, identity=lease_status.identity,
-                              epoch=lease_status.epoch, why=lease_status.why)  # fmt: skip
+        waits = lease_status.state == "standby" and lease_status.why
+        tell = self._inside.log.warn if waits else self._inside.log.info
+        tell("lease", state=lease_status.state, identity=lease_status.identity,
+             epoch=lease_status.epoch, why=lease_status.why)  # fmt: skip
 
     def _breaker_changed(self, view: BreakerView) -> None:
         self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,

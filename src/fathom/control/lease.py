@@ -178,7 +178,11 @@ class Elector:
         while True:
             lease = await self._read()
             now_ns = loop_now_ns()
-            if not isinstance(lease, Unknown):
+            if isinstance(lease, Unknown):
+                if lease.cause != refused:
+                    refused = lease.cause
+                    self._on_change(LeaseStatus(self._key, identity, "standby", why=refused))
+            else:
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
                 # Ours already: the answer to an earlier try was lost. Take it again, as its start is unknown.
                 ours = seen is not None and seen.spec.get("holderIdentity") in {

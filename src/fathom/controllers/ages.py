@@ -6,6 +6,8 @@ old as the wall clock says when it is first seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fathom.controllers.pod_states import seconds
 from fathom.model.objects import Key
 
@@ -29,3 +31,21 @@ class Ages:
 
     def forget(self, key: Key) -> None:
         self._since.pop(key, None)
+
+
+class SeenFor:
+    """For how long this process has seen each named timestamp of an object, whatever the wall clock says."""
+
+    def __init__(self) -> None:
+        self._since: dict[Key, dict[str, tuple[str, int]]] = {}  # By name: the timestamp, and since when.
+
+    def seen_s(self, key: Key, stamps: Mapping[str, str], *, now_ns: int) -> dict[str, float]:
+        """`now_ns`: the monotonic clock. Names that are gone are forgotten."""
+        before = self._since.pop(key, {})
+        since = {
+            name: entry if (entry := before.get(name)) and entry[0] == stamp else (stamp, now_ns)
+            for name, stamp in stamps.items()
+        }
+        if since:
+            self._since[key] = since
+        return {name: (now_ns - first_ns) / 1e9 for name, (_, first_ns) in since.items()}

@@ -60,9 +60,10 @@ def ready_since_s(pod: Obj) -> float | None:
 
 
 def available_in_s(pod: Obj, *, min_ready_s: int, now_s: float) -> float | None:
-    """In how long it will have been ready for long enough: 0 is now, None while it is not ready."""
+    """In how long it will have been ready for long enough: 0 is now, None while it is not ready. Never longer
+    than `min_ready_s`, whatever the clocks say: the pod is ready now, and nobody looks again in between."""
     since_s = ready_since_s(pod)
-    return None if since_s is None else max(0.0, since_s + min_ready_s - now_s)
+    return None if since_s is None else min(float(min_ready_s), max(0.0, since_s + min_ready_s - now_s))
 
 
 def is_available(pod: Obj, *, min_ready_s: int, now_s: float) -> bool:

@@ -89,6 +89,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     may_read_nodes: bool = True  # Whether the user may see names of nodes; else only counts.
     readable: frozenset[str] | None = None  # Namespaces whose objects the user may see; None: all of them.
     observations: tuple[CacheObservation, ...] = ()  # Oldest first.
+    attached: str = ""  # URL of the Kubernetes that the objects are copied from; '': the cluster is fathom's.
+    copied: frozenset[str] | None = None  # The kinds of which the objects are known; None: all.
+
+    @property
+    def agent(self) -> str:
+        """What runs the pods of a node, as its operators call it."""
+        return "kubelet" if self.attached else "agent"
+
+    def knows(self, resource: str) -> bool:
+        """Whether an object of this kind that is not there does not exist."""
+        return self.copied is None or resource in self.copied
 
 
 class HeldObjects:

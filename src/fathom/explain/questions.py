@@ -65,7 +65,7 @@ def answer(
     if view == STATUS:
         return explain_status(evidence)
     if view == STUCK:
-        items = tuple(stuck(_in_namespace(evidence), explain_pod=PodExplainer(rules, cluster)))
+        items = tuple(stuck(_in_namespace(evidence), explain_pod=PodExplainer(rules, cluster, brief=True)))
         return StuckObjects(not items, items, evidence.gaps)
     return why(evidence, rules=rules, cluster=cluster)
 
@@ -82,8 +82,9 @@ def why(evidence: Evidence, *, rules: Rules = RULES, cluster: ClusterView | None
 class PodExplainer:
     """Explains pods of one evidence: the scheduler's view of the cluster is made once, if it is needed."""
 
-    def __init__(self, rules: Rules, cluster: ClusterView | None = None) -> None:
+    def __init__(self, rules: Rules, cluster: ClusterView | None = None, *, brief: bool = False) -> None:
         self._rules = rules
+        self._brief = brief  # For a list of many: pods that are as wanted are not looked at closely.
         self._cluster = cluster
         self._hidden: HiddenNames | None = None
 
@@ -93,7 +94,14 @@ class PodExplainer:
         if self._hidden is None:
             self._hidden = hidden_from(evidence)
         subject = ObjectRef(PODS, *key_of(obj), uid_of(obj))
-        return pod.explain(subject, evidence, cluster=self._cluster, rules=self._rules, hidden=self._hidden)
+        return pod.explain(
+            subject,
+            evidence,
+            cluster=self._cluster,
+            rules=self._rules,
+            hidden=self._hidden,
+            brief=self._brief,
+        )
 
 
 def _in_namespace(evidence: Evidence) -> Evidence:

@@ -212,6 +212,8 @@ def _used(evidence: Evidence, recorded: Recorded | None, *, waits: bool) -> dict
     """By kind: what the last decision about a waiting pod used. Where the scheduler's cache has the newest
     change by now, that: the change did not make it decide anew, such as a heartbeat, or the pod's own
     condition. Without a waiting pod no decision is due: the caches alone can be behind."""
+    if evidence.attached:
+        return {}  # A copy has revisions of its own, and those of the scheduler are the cluster's.
     caches, process = _caches(evidence)
     now = {kind: Sourced(_newest(seen), f"caches of {process}") for kind, seen in caches.items()}
     if recorded is None or not recorded.kept.decision.seen or not waits:

@@ -14,13 +14,14 @@ from fathom.kinds.approval import Approval, RequestedThrough, through_causes, wi
 from fathom.kinds.approval import spec_hash as approval_hash
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
 from fathom.kinds.runbook import RunbookSpec, spec_hash
+from fathom.kinds.runbook_parameters import parameter_causes
 from fathom.kinds.runbook_validation import spec_causes
 from fathom.kinds.schema import Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Meta, ObjectRef, Shape
 from fathom.kinds.values import items, mapping, stamps, text
 from fathom.model import causes
 from fathom.model.column import Column
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, lookup
 
 # On what a step wrote: 'RUN_UID/STEP', one for each step of the run that wrote it, separated by commas.
@@ -65,7 +66,10 @@ class RunbookRunSpec(Shape, frozen=True):
         field_schema("The spec of the runbook, as it was when the run began.", required=True),
     ] = RunbookSpec()
     parameters: Annotated[
-        dict[str, str], field_schema("The value of every parameter of the runbook, by name.")
+        dict[str, str],
+        field_schema(
+            "The value of each parameter of the runbook, by name. Absent: its default, if it has one."
+        ),
     ] = msgspec.field(default_factory=dict)
     reason: Annotated[str, field_schema("Why the run was started, for people.", maxLength=1024)] = ""
     requested_through: RequestedThrough = ""
@@ -304,7 +308,8 @@ def _unsigned(entry: Obj) -> Obj:
 
 def validate(obj: Obj) -> list[Cause]:
     spec = mapping(obj.get("spec"))
-    errors = [*through_causes(spec), *spec_causes(mapping(spec.get("content")), "spec.content")]
+    errors: list[Cause] = Causes()
+    errors += [*through_causes(spec), *spec_causes(mapping(spec.get("content")), "spec.content")]
     try:
         content = msgspec.convert(spec.get("content"), RunbookSpec, strict=False)
     except msgspec.ValidationError:
@@ -312,6 +317,8 @@ def validate(obj: Obj) -> list[Cause]:
     pinned = lookup(spec, "runbook", "hash")
     if pinned != spec_hash(content):
         errors.append(causes.invalid("spec.runbook.hash", pinned, "is not the hash of spec.content"))
+    given = {name: text(value) for name, value in mapping(spec.get("parameters")).items()}
+    errors += parameter_causes(text(lookup(spec, "runbook", "name")), content, given)
     return errors
 
 

@@ -5,7 +5,7 @@
 3. The path, the method, the size of the body, and how long it may take to arrive.
 4. The token: every request carries the caller's own, and the API server must know it. It is sent on with
    every request of that caller; there are no credentials of ours. A session belongs to the token that began
-   it.
+   it, and a token has a limited number of them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fathom.mcp.token_sessions import IDLE_S, SESSIONS_PER_TOKEN, TokenSessions
 
 PATH = "/mcp"
 BODY_BYTES_MAX = 256 << 10  # A proposal has some hundred bytes.
@@ -39,6 +43,11 @@ HEADERS = (
     (b"x-content-type-options", b"nosniff"),
 )
 _TOKEN = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]{1,8192})", re.IGNORECASE)
+SESSION = "mcp-session-id"
+TOO_MANY_SESSIONS = (
+    f"your token has {SESSIONS_PER_TOKEN} sessions open: end one with DELETE, or wait; one that nobody uses"
+    f" ends after {IDLE_S / 60:.0f} minutes"
+)
 _OWN_HEADERS = frozenset(name for name, _ in HEADERS) | {b"server"}
 
 KnownToken = Callable[[str], Awaitable[bool]]  # Raises Problem if nobody can tell.
@@ -66,6 +75,7 @@ class Guard:
         self._names = names
         self._is_known = is_known
         self._known_until: dict[str, float] = {}  # By the digest of a token; at most KNOWN_MAX.
+        self._sessions = TokenSessions(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -76,10 +86,26 @@ class Guard:
         protected = _with_headers(send)
         try:
             user = await self._admitted(scope)
+            token, session = user.access_token.client_id, _header(scope["headers"], SESSION)
+            begins = not session and _is_of_sessions(scope)
+            if begins and not self._sessions.may_begin(token):
+                raise Refusal(429, TOO_MANY_SESSIONS)
         except Refusal as refusal:
             await _answer(protected, refusal)
             return
-        await self._app({**scope, "user": user}, _in_time(receive), protected)
+        answer = _Watched(protected)
+        serving = self._app({**scope, "user": user}, _in_time(receive), answer.send)
+        await (self._beginning(token, answer, serving) if begins else serving)
+        if session:
+            ended = answer.status == 404 or (scope["method"] == "DELETE" and answer.status < 300)
+            (self._sessions.ended if ended else self._sessions.used)(token, session)
+
+    async def _beginning(self, token: str, answer: _Watched, serving: Awaitable[None]) -> None:
+        self._sessions.begin(token)
+        try:
+            await serving
+        finally:
+            self._sessions.begun(token, answer.session if answer.status < 400 else "")
 
     async def _admitted(self, scope: Scope) -> AuthenticatedUser:
         headers = _single_headers(scope)
@@ -115,6 +141,31 @@ class Guard:
         self._known_until[digest] = now + KNOWN_S
 
 
+class _Watched:
+    """What the server answers."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 500  # Until there is an answer.
+        self.session = ""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.session = message["status"], _header(message.get("headers", ()), SESSION)
+        await self._send(message)
+
+
+def _header(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> str:
+    raw = wanted.encode()
+    return next((value.decode("latin-1") for name, value in headers if name.lower() == raw), "")
+
+
+def _is_of_sessions(scope: Scope) -> bool:
+    """Newer versions of the protocol have none."""
+    version = _header(scope["headers"], MCP_PROTOCOL_VERSION_HEADER)
+    return not version or version in HANDSHAKE_PROTOCOL_VERSIONS
+
+
 def token_of(request: Any) -> str:
     """The token of the HTTP request that a message came with; '' over stdio."""
     return "" if request is None else _token(request.headers.get("authorization", ""))
@@ -134,7 +185,7 @@ def _single_headers(scope: Scope) -> dict[str, str]:
     found: dict[str, str] = {}
     for raw_name, value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
-        if name in found and name in {"host", "origin", "authorization", "content-length", "mcp-session-id"}:
+        if name in found and name in {"host", "origin", "authorization", "content-length", SESSION}:
             raise Refusal(400, f"the header {name} was sent twice")
         found[name] = value.decode("latin-1")
     return found

@@ -20,11 +20,12 @@ from fathom.cli.places import found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.mcp.caller import Callers, server_for
 from fathom.mcp.guard import BODY_BYTES_MAX, PATH, Guard, KnownToken, Names, Refusal
+from fathom.mcp.request_heads import TimedHeads
 from fathom.mcp.server import make_server
+from fathom.mcp.token_sessions import IDLE_S
 from fathom.terminal import say
 
 SESSIONS_MAX = 128
-IDLE_S = 600.0  # A session that nobody used for so long ends.
 CONNECTIONS_MAX = 64  # At once; others get 503.
 HEADER_BYTES_MAX = 32 << 10  # A token is the longest of them.
 STOPS_S = 5
@@ -100,7 +101,7 @@ def _config(app: Guard, at: Listening) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http="h11",  # It limits the size of headers, which httptools does not.
+        http=TimedHeads,  # By h11: it limits the size of headers, which httptools does not.
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=15,

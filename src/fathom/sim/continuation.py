@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, is_deleting, lookup
 from fathom.model.times import micro_timestamp

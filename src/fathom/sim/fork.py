@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fathom.agent.process import begin as begin_agent
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.control.process import load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.model import accounts

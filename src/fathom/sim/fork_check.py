@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.explain.questions import why
 from fathom.explain.why.answer import NOBODY, Explanation
 from fathom.model.body import Body

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.body import Body
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.quantity import parse

@@ -51,7 +51,7 @@ from fathom.steer.plan_run import (
 from fathom.steer.record_writer import RunLost, RunRecord
 from fathom.steer.resources import NoSuchKind, Resources
 from fathom.steer.run_record import ActResult, Intention, NotDone, Unsettled
-from fathom.steer.templates import Values, filled_struct, filled_text, values_of
+from fathom.steer.templates import Values, filled_struct, filled_text, run_parameters, run_values
 
 RENEW_NS = 10 * SECOND_NS  # How often a runner that only waits says that it is there.
 TAKEN_AFTER_NS = 30 * SECOND_NS  # A holder that has said nothing for so long is taken for gone.
@@ -75,11 +75,8 @@ class Runner:
         self._holder = holder
         self._record = RunRecord(api, run, now_ns=around.now_ns, sleep=around.sleep)
         self._run = read(RunbookRun, run)
-        meta, spec = self._run.metadata, self._run.spec
-        self._values = values_of(
-            spec.content, spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid
-        )
-        self._conditions = Conditions(spec.content)
+        self._values = run_values(self._run)
+        self._conditions = Conditions(self._run.spec.content)
         self._resources = Resources(api)
         self._slept_for = ""  # What was told last: the same wait is told once.
 
@@ -292,9 +289,7 @@ async def facts_of(
 ) -> Facts:
     """What the conditions of a run are judged by, read now."""
     content, meta = run.spec.content, run.metadata
-    values: Values = values_of(
-        content, run.spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid
-    )
+    values: Values = run_values(run)
     acted = {record.id: record.acted_at for record in status.steps if record.state in (ACTED, DONE)}
     observations = await observe(api, resources, content.inputs, values, acted)
     steps = {record.id: msgspec.to_builtins(record) for record in status.steps}
@@ -304,7 +299,7 @@ async def facts_of(
         "namespace": meta.namespace,
         "startedAt": status.started_at,
     }
-    return Facts(now_ns(), run.spec.parameters, about, steps, observations)
+    return Facts(now_ns(), run_parameters(run), about, steps, observations)
 
 
 def is_held(status: RunbookRunStatus, now_ns: int) -> bool:

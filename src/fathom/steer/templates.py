@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fathom.kinds.runbook import RunbookParameter, RunbookSpec
+from fathom.kinds.runbook import RunbookSpec
+from fathom.kinds.runbook_parameters import BOOLEANS, parameter_faults
+from fathom.kinds.runbook_run import RunbookRun
 from fathom.model.objects import Obj
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
-_BOOLEANS = {"true": True, "false": False}
 
 T = TypeVar("T")
 
@@ -22,26 +22,23 @@ class BadParameter(Exception):
     """A value that is missing, unknown, or does not match; the message is one line."""
 
 
-def resolved(content: RunbookSpec, given: Mapping[str, str]) -> dict[str, str]:
-    """Every parameter with its value. Raises BadParameter."""
-    names = [parameter.name for parameter in content.parameters]
-    if unknown := sorted(set(given) - set(names)):
-        raise BadParameter(f"there is no parameter {unknown[0]}; there are: {', '.join(names) or 'none'}")
-    return {parameter.name: _value(parameter, given) for parameter in content.parameters}
-
-
-def _value(parameter: RunbookParameter, given: Mapping[str, str]) -> str:
-    value = given.get(parameter.name, parameter.default)
-    if value is None:
-        about = f" ({parameter.description})" if parameter.description else ""
-        raise BadParameter(f"the parameter {parameter.name} needs a value{about}: --set {parameter.name}=…")
-    if parameter.pattern and not re.fullmatch(parameter.pattern, value):
-        raise BadParameter(f"{parameter.name}={value} does not match {parameter.pattern}")
-    if parameter.type == "integer" and not _INTEGER.fullmatch(value):
-        raise BadParameter(f"{parameter.name}={value} is not an integer")
-    if parameter.type == "boolean" and value not in _BOOLEANS:
-        raise BadParameter(f"{parameter.name}={value} is neither true nor false")
-    return value
+def resolved(runbook: str, content: RunbookSpec, given: Mapping[str, str]) -> dict[str, str]:
+    """Every parameter of the runbook with its value. Raises BadParameter."""
+    for fault in parameter_faults(content, given):
+        if fault.value is None:
+            hint = f": --set {fault.name}=…"
+            raise BadParameter(f"runbook {runbook}: the parameter {fault.name} {fault.why}{hint}")
+        raise BadParameter(f"runbook {runbook}: {fault.name}={fault.value} {fault.why}")
+    values = {
+        parameter.name: given.get(parameter.name, parameter.default or "") for parameter in content.parameters
+    }
+    for parameter in content.parameters:
+        value = values[parameter.name]
+        if parameter.pattern and not re.fullmatch(parameter.pattern, value):
+            raise BadParameter(
+                f"runbook {runbook}: {parameter.name}={value} does not match {parameter.pattern}"
+            )
+    return values
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -56,7 +53,7 @@ class Values(msgspec.Struct, frozen=True):
             case "integer":
                 return int(value)
             case "boolean":
-                return _BOOLEANS[value]
+                return BOOLEANS[value]
         return value
 
 
@@ -65,6 +62,23 @@ def values_of(
 ) -> Values:
     types = {parameter.name: parameter.type for parameter in content.parameters if parameter.type}
     return Values({**parameters, "namespace": namespace, "run": run, "uid": uid}, types)
+
+
+def run_parameters(run: RunbookRun) -> dict[str, str]:
+    """Every parameter of a stored run with its value. Raises BadParameter: a server before this check may
+    have stored it."""
+    meta, spec = run.metadata, run.spec
+    try:
+        return resolved(spec.runbook.name, spec.content, spec.parameters)
+    except BadParameter as error:
+        raise BadParameter(f"run {meta.namespace}/{meta.name} cannot be carried out: {error}") from error
+
+
+def run_values(run: RunbookRun) -> Values:
+    """What placeholders stand for in a run. Raises BadParameter."""
+    meta = run.metadata
+    about = {"namespace": meta.namespace, "run": meta.name, "uid": meta.uid}
+    return values_of(run.spec.content, run_parameters(run), **about)
 
 
 def filled(template: Any, values: Values) -> Any:

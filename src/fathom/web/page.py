@@ -29,7 +29,7 @@ from fathom.api.auth.impersonate import IMPERSONATE
 from fathom.api.core import Call
 from fathom.api.request import Answer, Request, RequestTarget, Response, StreamResponse
 from fathom.api.target import CONNECTIONS
-from fathom.api.web_page import Send
+from fathom.api.web_page import PageWrite, Send
 from fathom.kinds.binding_batch import BATCHES
 from fathom.model.body import encode_json
 from fathom.model.errors import (
@@ -56,7 +56,8 @@ from fathom.web.origin import (
     is_cross_site_write,
     origin_refusal,
 )
-from fathom.web.recording_paths import RECORD, RecordingPaths
+from fathom.web.page_writes import SESSIONS, write_in
+from fathom.web.recording_paths import EXPORTS, RECORD, RecordingPaths
 from fathom.web.run_reports import REPORTS, report
 from fathom.web.session_stream import SessionStream
 from fathom.web.sessions import CODE_S, SESSION_S, Session, Sessions
@@ -154,6 +155,19 @@ class Page:
             raise unauthorized(NO_SESSION)
         return session
 
+    def write_of(self, request: Request) -> PageWrite | None:
+        if request.method in READING or not request.path.startswith((EXPORTS, SESSIONS)):
+            return None
+        try:
+            return write_in(request, self._sender(request))
+        except ApiError:  # Whoever answers the request says why.
+            return None
+
+    def _sender(self, request: Request) -> User:
+        """Of a session, or with a credential. Raises 401, 403."""
+        session = self.session_of(request)
+        return session.user if session is not None else self._authenticator.credential_of(request).user
+
     def sweep(self) -> None:
         self.sessions.sweep()
 
@@ -183,7 +197,7 @@ class Page:
         if path == "/ui/links":
             _need(method, "POST")
             return self._link(request)
-        if path == "/ui/sessions" or path.startswith("/ui/sessions/"):
+        if path == SESSIONS or path.startswith(f"{SESSIONS}/"):
             return self._sessions_path(request)
         if path in {*DOCUMENTS, RECORD} or path.startswith((REPORTS, f"{RECORD}/")):
             return await self._of_session(request, send)
@@ -262,7 +276,7 @@ class Page:
     def _sessions_path(self, request: Request) -> Response:
         _need(request.method, "GET", "DELETE")
         visible = self._visible(request)
-        wanted = request.path.removeprefix("/ui/sessions").strip("/")
+        wanted = request.path.removeprefix(SESSIONS).strip("/")
         if request.method == "GET" and wanted:
             raise no_such_path()
         if request.method == "GET":
@@ -276,9 +290,8 @@ class Page:
 
     def _visible(self, request: Request) -> list[Session]:
         """The sessions that whoever asks may see and end. Raises 401, 403."""
-        session = self.session_of(request)
-        user = session.user if session is not None else self._authenticator.credential_of(request).user
-        target = RequestTarget(verb=request.method.lower(), path="/ui/sessions")
+        user = self._sender(request)
+        target = RequestTarget(verb=request.method.lower(), path=SESSIONS)
         everyone = self._authorizer.authorize(user, target).allowed
         return [each for each in self.sessions.all() if everyone or each.credential.user.name == user.name]
 

@@ -184,7 +184,7 @@ async def proposed_run(api: Api) -> Obj:
     spec = {
         "runbook": {"name": "freeze-autoscaling", "source": "library", "hash": spec_hash(book)},
         "content": msgspec.json.decode(msgspec.json.encode(book)),
-        "parameters": resolved(book, {"workload": "web", "reason": "a drill"}),
+        "parameters": resolved("freeze-autoscaling", book, {"workload": "web", "reason": "a drill"}),
         "requestedThrough": THROUGH,
     }
     made = await create(api, "RunbookRun", "r", spec)

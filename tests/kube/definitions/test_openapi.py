@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from kubernetes.client import CoreV1Api
 from tests.kube.definitions.bodies import WIDGETS
 
 from fathom.kube.definitions import discovery, openapi
@@ -142,6 +143,24 @@ def test_paths_and_actions_follow_the_kind(registry: Registry) -> None:
         "version": "v1",
         "kind": "Scale",
     }
+
+
+@pytest.mark.parametrize("subresource", ["attach", "exec", "portforward"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_connections_into_pods_are_named_as_generated_clients_have_them(
+    registry: Registry, subresource: str, method: str
+) -> None:
+    item = document(registry, "api/v1")["paths"][
+        f"/api/v1/namespaces/{{namespace}}/pods/{{name}}/{subresource}"
+    ]
+    operation, where = item[method], f"{method.capitalize()}NamespacedPod{subresource.capitalize()}"
+    assert (operation["operationId"], operation["x-kubernetes-action"]) == (
+        f"connectCoreV1{where}",
+        "connect",
+    )
+    called = getattr(CoreV1Api, f"connect_{method}_namespaced_pod_{subresource}")
+    words = re.findall(r":param ([a-z]+): ", called.__doc__)
+    assert sorted(one["name"] for one in item["parameters"]) == sorted(set(words) - {"async_req"})
 
 
 def test_operations_have_names_of_their_own(registry: Registry) -> None:

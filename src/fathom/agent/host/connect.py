@@ -21,10 +21,9 @@ from fathom.agent.host.pod_ports import PodPorts
 from fathom.agent.host.port_channels import PortChannels
 from fathom.agent.host.port_forward import PortForward
 from fathom.agent.host.records import Records, RunRecord, is_alive
-from fathom.api.subresources.connect import COMMAND_PROTOCOLS, PORT_PROTOCOLS
+from fathom.api.subresources.connect import COMMAND_PROTOCOLS, PORT_PROTOCOLS, SPDY
 
 SESSIONS_MAX = 200  # At a time, of one node; each holds a few descriptors.
-SPDY = PORT_PROTOCOLS[0]
 NO_PROGRAMS = "containers are simulated on this node, and run no programs to connect to"
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from fathom.agent.host.channels import GONE, Channels
 from fathom.agent.host.exec_session import cancel
 from fathom.agent.host.pod_ports import BUFFER_BYTES, PodPorts, end_writing, no_delay
-from fathom.agent.spdy import (
+from fathom.api.named_ports import port_of
+from fathom.api.spdy import (
     GOAWAY,
     PING,
     PROTOCOL_ERROR,
@@ -96,7 +97,7 @@ class PortForward:
     async def _open(self, frame: Frame) -> None:
         if frame.stream % 2 == 0 or frame.stream in self._streams:
             raise SpdyError(f"stream {frame.stream} cannot be opened")
-        role, port = frame.headers.get("streamtype", ""), _port(frame.headers.get("port", ""))
+        role, port = frame.headers.get("streamtype", ""), port_of(frame.headers.get("port", ""))
         if len(self._streams) >= STREAMS_MAX:
             await self._send(self._writer.reset(frame.stream, REFUSED_STREAM))
             return
@@ -192,11 +193,6 @@ async def send_to_pod(take: Callable[[], object], writer: asyncio.StreamWriter) 
             writer.write(data)
             await writer.drain()
         end_writing(writer)
-
-
-def _port(text: str) -> int:
-    good = text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536
-    return int(text) if good else 0
 
 
 def _request_of(stream: int, role: str) -> str:

@@ -14,17 +14,19 @@ from urllib.parse import urlsplit
 
 from fathom.api.agent_connections import AgentAddress, ConnectAsk, address_of
 from fathom.api.core import Call, Core
+from fathom.api.named_ports import PORTS_MAX, port_of
 from fathom.api.request import Request, UpgradeResponse
 from fathom.api.subresources.log import container_of
 from fathom.api.verbs.get import read
 from fathom.model import causes
 from fathom.model.errors import ApiError, Cause, bad_request, forbidden, invalid, unavailable
-from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, labels_of, lookup, metadata, uid_of
+from fathom.model.well_known import DRIVER_LABEL
 
 COMMAND_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-PORT_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io", "portforward.k8s.io", "v4.channel.k8s.io")
+SPDY = "SPDY/3.1+portforward.k8s.io"
+PORT_PROTOCOLS = (SPDY, "portforward.k8s.io", "v4.channel.k8s.io")
 KEY = re.compile(r"[A-Za-z0-9+/]{22}==")  # Sixteen bytes in base64.
-PORTS_MAX = 50
 STREAMS = ("stdin", "stdout", "stderr")
 
 
@@ -48,7 +50,7 @@ async def connect(core: Core, call: Call) -> UpgradeResponse:
     except BaseException:
         give_back()
         raise
-    return UpgradeResponse(tunnel, headers, ended=give_back)
+    return UpgradeResponse(tunnel, headers, ports_follow=protocol == SPDY, ended=give_back)
 
 
 def _container_options(call: Call, pod: Obj) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -94,7 +96,7 @@ def _port_options(call: Call, pod: Obj) -> tuple[tuple[str, str], ...]:
     if len(words) > PORTS_MAX:
         raise bad_request(f"at most {PORTS_MAX} ports can be forwarded on one connection")
     for word in words:
-        if not (word.isascii() and word.isdigit() and len(word) <= 5 and 0 < int(word) < 65536):
+        if not port_of(word):
             raise bad_request(f"ports must be numbers from 1 to 65535, not {word!r}")
     call.audit.ports = tuple(int(word) for word in words)
     return tuple(("ports", word) for word in words)
@@ -126,6 +128,10 @@ def _agent(core: Core, pod: Obj) -> AgentAddress:
     seen = core.cache.get("nodes", Key("", str(node)))
     if seen is None:
         raise unavailable(f"node {node} of pod {name} no longer exists")
+    if labels_of(seen.obj).get(DRIVER_LABEL) == "simulated":
+        raise bad_request(
+            f"pod {name} runs no program to connect to: containers of node {node} are simulated"
+        )
     return address_of(seen.obj)
 
 

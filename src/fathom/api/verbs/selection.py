@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from fathom.api.core import Call, Core
-from fathom.api.watch_cache import ResourceCache, node_trigger
+from fathom.api.resource_cache import ResourceCache
+from fathom.api.watch_events import node_trigger
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules.base import Strategy
 from fathom.model.errors import ApiError, bad_request

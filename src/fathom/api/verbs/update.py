@@ -8,7 +8,8 @@ from fathom.api.lease_renewal import LEASES
 from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
-from fathom.api.writing import REPORTS, Change, renew, update
+from fathom.api.write_checks import REPORTS
+from fathom.api.writing import Change, renew, update
 from fathom.api.writing import create as create_object
 from fathom.kube.definitions import parse
 from fathom.kube.patch.apply import apply_patch, check_type

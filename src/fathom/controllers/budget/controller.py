@@ -20,8 +20,9 @@ from fathom.control.watches import (
     Watch,
 )
 from fathom.controllers.adoption import FOR_CHILDREN, owner_key, selector_of
+from fathom.controllers.ages import SeenFor
 from fathom.controllers.autoscaler.scale_target import fetch_foreign, is_cached
-from fathom.controllers.budget.plan import BudgetTrouble, look_again_s, plan_budget
+from fathom.controllers.budget.plan import BudgetTrouble, evictions_noted, look_again_s, plan_budget
 from fathom.controllers.deployment.revisions import size_of
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.pod_states import has_ended
@@ -65,21 +66,31 @@ class DisruptionBudgets:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, DISRUPTION_BUDGET, POD)
+        self._evictions = SeenFor()  # The notes of evictions in each budget.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         await self._floor.fetch()
         foreign = await self._fetch_foreign(key)
         view, now = self._kit.snapshot(), self._kit.now()
         budget = view.get("PodDisruptionBudget", key)
+        noted = {} if budget is None else evictions_noted(budget)
+        seen_s = self._evictions.seen_s(key, noted, now_ns=self._kit.monotonic_ns())
         if budget is None:
             return ReconcileResult.never()
         pods = _pods_of(view, budget)
         plan = plan_budget(
-            budget, pods, lambda: expected_of(view, pods, foreign), now=now, needs=self._floor.needs
+            budget,
+            pods,
+            lambda: expected_of(view, pods, foreign),
+            now=now,
+            seen_s=seen_s,
+            needs=self._floor.needs,
         )
         applied = await self._kit.apply(key, plan, seen=view)
         return ReconcileResult.after(
-            applied, in_s=look_again_s(budget, pods, now=now), why="an unconfirmed eviction expires"
+            applied,
+            in_s=look_again_s(budget, pods, now=now, seen_s=seen_s),
+            why="an unconfirmed eviction expires",
         )
 
     async def _fetch_foreign(self, key: Key) -> dict[str, int]:

@@ -7,7 +7,7 @@ undo an eviction that was counted in the meantime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -22,6 +22,8 @@ from fathom.model.objects import Obj, is_deleting, lookup, metadata
 ALLOWED = "DisruptionAllowed"
 # An evicted pod that is still there after this time was not evicted; Kubernetes' number.
 CONFIRM_S = 120.0
+# A note names a whole second, and its event takes a while: so far apart are clocks that were never set.
+CLOCKS_DIFFER_S = 5.0
 
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("PodDisruptionBudget", "Pod")))
 
@@ -47,12 +49,19 @@ Expected = Callable[[], int | BudgetTrouble]
 
 
 def plan_budget(
-    budget: Obj, pods: Sequence[Obj], expected: Expected, *, now: str, needs: tuple[Need, ...] = ()
+    budget: Obj,
+    pods: Sequence[Obj],
+    expected: Expected,
+    *,
+    now: str,
+    seen_s: Mapping[str, float] | None = None,
+    needs: tuple[Need, ...] = (),
 ) -> Plan:
-    """`pods`: those that the budget selects and that have not ended."""
+    """`pods`: those that the budget selects and that have not ended. `seen_s`: for how long each note of an
+    eviction has been seen; None: as long as it says."""
     if is_deleting(budget):
         return NOTHING
-    disrupted = still_disrupted(budget, pods, now=now)
+    disrupted = still_disrupted(budget, pods, now=now, seen_s=seen_s)
     counted = count(budget, pods, disrupted, expected)
     status = (
         _failed(budget, counted, now) if isinstance(counted, BudgetTrouble) else _status(budget, counted, now)
@@ -99,20 +108,36 @@ def _is_healthy(pod: Obj, disrupted: dict[str, str]) -> bool:
     return is_ready(pod) and not is_deleting(pod) and metadata(pod)["name"] not in disrupted
 
 
-def still_disrupted(budget: Obj, pods: Sequence[Obj], *, now: str) -> dict[str, str]:
+def evictions_noted(budget: Obj) -> dict[str, str]:
+    """By the pod's name, when it was evicted."""
+    return lookup(budget, "status", "disruptedPods") or {}
+
+
+def still_disrupted(
+    budget: Obj, pods: Sequence[Obj], *, now: str, seen_s: Mapping[str, float] | None = None
+) -> dict[str, str]:
     """Pods that were evicted and are not yet seen to terminate."""
     present = {metadata(pod)["name"] for pod in pods if not is_deleting(pod) and not has_ended(pod)}
-    noted: dict[str, str] = lookup(budget, "status", "disruptedPods") or {}
     return {
         name: since
-        for name, since in noted.items()
-        if name in present and seconds(since) + CONFIRM_S > seconds(now)
+        for name, since in evictions_noted(budget).items()
+        if name in present and _left_s(name, since, now, seen_s) > 0
     }
+
+
+def _left_s(name: str, since: str, now: str, seen_s: Mapping[str, float] | None) -> float:
+    """How long the note of an eviction still counts. Where a wall clock was set, the duration counts for
+    which the note was seen: an eviction that is forgotten too early lets another one through."""
+    by_wall_s = seconds(since) + CONFIRM_S - seconds(now)
+    if seen_s is None:
+        return by_wall_s
+    left_s = CONFIRM_S - seen_s.get(name, 0.0)
+    return by_wall_s if abs(by_wall_s - left_s) <= CLOCKS_DIFFER_S else left_s
 
 
 def _without_others(budget: Obj, disrupted: dict[str, str]) -> Obj | None:
     """As a merge patch."""
-    noted: dict[str, str] = lookup(budget, "status", "disruptedPods") or {}
+    noted = evictions_noted(budget)
     if not noted:
         return None
     return {name: disrupted.get(name) for name in noted} if disrupted else None
@@ -153,7 +178,10 @@ def _conditions(budget: Obj, status: Status, reason: str, message: str, now: str
     )
 
 
-def look_again_s(budget: Obj, pods: Sequence[Obj], *, now: str) -> float | None:
+def look_again_s(
+    budget: Obj, pods: Sequence[Obj], *, now: str, seen_s: Mapping[str, float] | None = None
+) -> float | None:
     """When the next unconfirmed eviction is forgotten."""
-    ends = [seconds(since) + CONFIRM_S for since in still_disrupted(budget, pods, now=now).values()]
-    return min(ends) - seconds(now) + 1.0 if ends else None
+    disrupted = still_disrupted(budget, pods, now=now, seen_s=seen_s)
+    left_s = [_left_s(name, since, now, seen_s) for name, since in disrupted.items()]
+    return min(left_s) + 1.0 if left_s else None

@@ -140,7 +140,7 @@ def retry_in_s(pods: Sequence[Obj], *, now_s: float) -> float:
     refused = [created_s(pod) for pod in pods if is_rejected(pod)]
     if len(refused) < REJECTED_MAX:
         return 0.0
-    return max(0.0, max(refused) + RETRY_REJECTED_S - now_s)
+    return min(RETRY_REJECTED_S, max(0.0, max(refused) + RETRY_REJECTED_S - now_s))  # A clock may be set.
 
 
 def pod_of(owner: Obj, slot: int) -> Obj:

@@ -262,6 +262,10 @@ def _outcome(
     else:
         id_ = f"outcome:{decision.id}:{number}"
         text = _failure(outcome, written)
+        if (
+            decision.verdict == "bind" and outcome.result == "committed"
+        ):  # Kubernetes does not say at which revision.
+            text = f"binds {words_for(written)} to {decision.node}"
     entry = Entry(
         id=id_,
         time=micro_timestamp(outcome.time_ns),

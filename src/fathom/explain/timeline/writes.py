@@ -223,8 +223,17 @@ def _connection_text(entry: AuditEntry, target: str) -> str:
     place = f"container {entry.container} of {target}" if entry.container else target
     if entry.seconds is not None:
         return f"ends its {entry.subresource} into {place} after {entry.seconds:g} s"
-    did = {"exec": "runs a command in", "attach": "attaches to", "portforward": "forwards ports of"}
+    did = {
+        "exec": "runs a command in",
+        "attach": "attaches to",
+        "portforward": f"forwards {_ports(entry)} of",
+    }
     return f"{did.get(entry.subresource, 'connects to')} {place}"
+
+
+def _ports(entry: AuditEntry) -> str:
+    numbers = ", ".join(map(str, entry.ports))
+    return f"port{'' if len(entry.ports) == 1 else 's'}{' ' if numbers else ''}{numbers}"
 
 
 def _verb(entry: AuditEntry) -> str:

@@ -18,7 +18,9 @@ def missing_account(case: PodCase) -> tuple[str, Change] | None:
     """The pod's ServiceAccount does not exist: its containers wait for its token."""
     name = str(lookup(case.pod, "spec", "serviceAccountName") or "")
     namespace = case.key.namespace
-    if not name or case.evidence.objects.get(ACCOUNTS, Key(namespace, name)) is not None:
+    if not name or not case.evidence.knows(ACCOUNTS):
+        return None
+    if case.evidence.objects.get(ACCOUNTS, Key(namespace, name)) is not None:
         return None
     command = commands.kubectl("create", "serviceaccount", name, namespace=namespace)
     change = Change(f"create ServiceAccount {name}", command, f"whoever may create {ACCOUNTS} in {namespace}")

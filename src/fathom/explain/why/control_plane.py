@@ -36,7 +36,7 @@ DEFAULT_SCHEDULERS = (
 STALE_MS = 1000
 LEASE_S = 15.0  # Of a Lease that does not say how long it lasts.
 KUBE_SCHEDULER = Key("kube-system", "kube-scheduler")  # The lease of Kubernetes' own.
-SHARD = re.compile(r"-\d+of\d+")
+SHARD = re.compile(r"-\d+of\d+$")
 
 
 class OwnTrouble(msgspec.Struct, frozen=True):
@@ -63,7 +63,15 @@ def scheduler_trouble(case: PodCase) -> OwnTrouble | None:
     if open_breaker is not None:
         cause = f"the scheduler ({open_breaker.process}) sends no requests: {open_breaker.breaker}"
         return OwnTrouble(cause, next_trigger="the scheduler's breaker closes")
-    if not leases and not case.decisions and not any(_takes(process, case) for process in processes):
+    looked_at = bool(
+        case.evidence.attached and case.condition("PodScheduled")
+    )  # By a scheduler unknown to us.
+    if (
+        not leases
+        and not looked_at
+        and not case.decisions
+        and not any(_takes(process, case) for process in processes)
+    ):
         return _no_scheduler(case)
     return None
 
@@ -90,12 +98,13 @@ def scheduler_name(case: PodCase) -> str:
 def _leases(case: PodCase) -> list[Obj]:
     """The leases of the schedulers that take the pod: one, or one per shard."""
     name, objects = scheduler_name(case), case.evidence.objects
-    wanted = "scheduler" if name in DEFAULT_SCHEDULERS else f"scheduler-{name}"
+    wanted = {"scheduler" if name in DEFAULT_SCHEDULERS else f"scheduler-{name}"}
+    if name == DEFAULT_SCHEDULERS[1]:
+        wanted.add(f"scheduler-{name}")  # One that takes only the pods that name it.
     leases = [
         lease
         for lease in objects.list(LEASES, SYSTEM_NAMESPACE)
-        if (key := key_of(lease).name) == wanted
-        or (key.startswith(wanted) and SHARD.fullmatch(key.removeprefix(wanted)))
+        if SHARD.sub("", key_of(lease).name) in wanted
     ]
     other = objects.get(LEASES, KUBE_SCHEDULER) if name == DEFAULT_SCHEDULERS[0] and not leases else None
     return leases if other is None else [other]
@@ -124,6 +133,12 @@ def _nobody_leads(leases: list[Obj], now_ns: int) -> OwnTrouble:
 
 def _no_scheduler(case: PodCase) -> OwnTrouble:
     name = scheduler_name(case)
+    if case.evidence.attached:
+        # Which command starts it there is not known to us.
+        cause = f"no scheduler named {name!r} holds a lease that can be read, and none has looked at the pod"
+        return OwnTrouble(
+            cause, Change(f"start a scheduler named {name}", "", OPERATOR), f"scheduler {name!r} starts"
+        )
     change = Change(f"start a scheduler named {name}", f"fathom serve scheduler --name {name}", OPERATOR)
     cause = f"no scheduler named {name!r} has a lease in {SYSTEM_NAMESPACE} or a decision on record"
     return OwnTrouble(cause, change, f"scheduler {name!r} starts")

@@ -6,7 +6,8 @@ from fathom.explain.why import commands, node_lost
 from fathom.explain.why.answer import Change, DetailGroup, Explanation
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import ContainerFacts, PodCase
-from fathom.explain.why.troubles import Trouble, trouble_of
+from fathom.explain.why.trouble import Trouble
+from fathom.explain.why.troubles import trouble_of
 from fathom.model.objects import lookup
 from fathom.schedule.decide.remedies import OPERATOR
 
@@ -27,12 +28,13 @@ def _not_begun(case: PodCase) -> Explanation | None:
     """The agent has written nothing about it yet."""
     if lookup(case.pod, "status", "startTime") or case.condition("Starting"):
         return None
+    agent = f"{case.evidence.agent} of"
     change = Change(
-        f"check the agent of node {case.node}", commands.kubectl("describe", "node", case.node), OPERATOR
+        f"check the {agent} node {case.node}", commands.kubectl("describe", "node", case.node), OPERATOR
     )
     return answer(
-        case, STAGE, VERDICT, f"the agent of {case.node} has not begun to start it", change=change,
-        next_trigger=f"the agent of {case.node} reports the pod",
+        case, STAGE, VERDICT, f"the {agent} {case.node} has not begun to start it", change=change,
+        next_trigger=f"the {agent} {case.node} reports the pod",
     )  # fmt: skip
 
 
@@ -80,5 +82,7 @@ def _readiness_gate(case: PodCase) -> Explanation | None:
 
 def _unknown(case: PodCase) -> Explanation:
     ready = case.condition("Ready")
-    message = ready.get("message") or ready.get("reason") or "its agent reports no condition Ready"
+    message = (
+        ready.get("message") or ready.get("reason") or f"its {case.evidence.agent} reports no condition Ready"
+    )
     return answer(case, STAGE, VERDICT, str(message))

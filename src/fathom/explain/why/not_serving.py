@@ -23,7 +23,7 @@ def explain(case: PodCase) -> Explanation | None:
     serving = case.condition(SERVING_CONDITION)
     if serving.get("status") == "False":
         return _not_reached(case, serving)
-    for service in services:
+    for service in services if case.evidence.knows(SLICES) else ():
         if not _is_listed(case, service):
             return _not_listed(case, service)
     return None

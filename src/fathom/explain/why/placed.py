@@ -13,6 +13,7 @@ from fathom.controllers.progress.crash_loops import crash_loop
 from fathom.explain.why.answer import DetailGroup, Explanation, NodeRow, Now
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
+from fathom.explain.why.other_scheduler import not_known, other_scheduler, placed_text
 from fathom.explain.why.records import groups_of
 from fathom.explain.why.troubles import trouble_of
 from fathom.explain.why.unschedulable import ranked_rows
@@ -28,13 +29,20 @@ STAGE = "placed"
 BEST_SHOWN = 5  # Nodes whose points are listed rule by rule.
 
 
-def explain(case: PodCase) -> Explanation:
+def explain(case: PodCase, *, brief: bool = False) -> Explanation:
+    """`brief`: without the points of the nodes, for whoever asks about many pods."""
     loop = crash_loop(case.pod, now_s=case.evidence.now_ns / SECOND_NS)
     if loop is not None:
         return _crashing(case)
     decision = case.last.kept.decision if case.last is not None else None
     here = decision if decision is not None and decision.node == case.node else None
-    rows, details, now = _again(case)
+    rows, details, now = ((), (), None) if brief else _again(case)
+    who = "" if brief else other_scheduler(case)
+    if who:
+        return answer(
+            case, STAGE, "is ready", placed_text(case, who, now), as_wanted=True,
+            nodes=rows, details=(*details, not_known(who)), now=now,
+        )  # fmt: skip
     recorded = (case.last.nodes if case.last is not None else None) or {}
     return answer(
         case, STAGE, "is ready", _why_here(case, here), as_wanted=True,

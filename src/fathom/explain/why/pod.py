@@ -71,9 +71,11 @@ def explain(
     cluster: ClusterView | None = None,
     rules: Rules = RULES,
     hidden: HiddenNames | None = None,
+    brief: bool = False,
 ) -> Explanation:
     """`cluster`: the cluster as the scheduler sees it, where the caller has it already; it must be as new as
-    the evidence's objects. `hidden`: what the user must not learn, where the caller knows it already."""
+    the evidence's objects. `hidden`: what the user must not learn, where the caller knows it already.
+    `brief`: of a pod that is as wanted, only that it is."""
     if hidden is None:
         hidden = hidden_from(evidence)
     pod = evidence.objects.get(PODS, subject.key)
@@ -87,7 +89,7 @@ def explain(
         explanation = stage(case)
         if explanation is not None:
             return redacted(explanation, evidence, hidden)
-    return redacted(placed.explain(case), evidence, hidden)
+    return redacted(placed.explain(case, brief=brief), evidence, hidden)
 
 
 def explain_pod(pod: Obj, evidence: Evidence) -> Explanation:

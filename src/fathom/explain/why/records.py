@@ -75,6 +75,8 @@ def _considered(considered: Considered) -> str:
 
 def freshness(case: PodCase) -> tuple[Freshness, ...]:
     """Of the view that the last decision used; without one, of the scheduler's caches as they are."""
+    if case.evidence.attached:
+        return ()  # The scheduler's revisions are the cluster's; those of the objects are the copy's own.
     last = case.last
     seen: Mapping[str, SeenVersions] = last.kept.decision.seen if last is not None else {}
     if not seen:

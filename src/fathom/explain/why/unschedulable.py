@@ -18,6 +18,7 @@ from fathom.explain.why.case import PODS, PodCase, override_refs
 from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
 from fathom.explain.why.limit_ranges import limit_range_defaults
+from fathom.explain.why.other_scheduler import waiting_details
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
@@ -40,18 +41,27 @@ CORDONS_SHOWN = 3
 
 def explain(case: PodCase) -> Explanation:
     """The answer for a pod without a node and without gates."""
+    explanation, placement = _explained(case)
+    details = waiting_details(case, placement)
+    if not details:
+        return explanation
+    return msgspec.structs.replace(explanation, details=(*details, *explanation.details))
+
+
+def _explained(case: PodCase) -> tuple[Explanation, Placement]:
     context = case.cluster.context(case.view, now_ns=case.evidence.now_ns, view_age_ms=view_age_ms(case))
     placement = case.cluster.decider.place(case.view, context)
     trouble = scheduler_trouble(case)
     if trouble is not None:
-        return _not_decided(case, placement, context, trouble)
+        return _not_decided(case, placement, context, trouble), placement
     if placement.node is not None:
-        return _ranked(queued.explain(case, placement), case, context)
-    return (
+        return _ranked(queued.explain(case, placement), case, context), placement
+    explanation = (
         _making_room(case, placement)
         or _may_preempt(case, placement, context)
         or _unschedulable(case, placement, context)
     )
+    return explanation, placement
 
 
 def _ranked(explanation: Explanation, case: PodCase, context: PlacementContext) -> Explanation:

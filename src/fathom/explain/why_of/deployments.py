@@ -1,4 +1,5 @@
-"""Why a Deployment is not as wanted: paused, refused, not ready, or its rollout waits for other pods."""
+"""Why a Deployment is not as wanted: paused, refused, not ready, not served, or its rollout waits for other
+pods."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ from fathom.explain.why_of.replicas import (
     replica_trouble,
     replica_verdict,
 )
+from fathom.explain.why_of.unreached import unreached_replicas
 from fathom.kinds.override_scope import InScope, workload_in_scope
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
@@ -104,7 +106,9 @@ def _trouble(
     trouble = replica_trouble(evidence, facts, explain_pod)
     if trouble is not None:
         return _with_deadline(deployment, trouble)
-    return None if complete else _rolling(evidence, deployment, sets)
+    if not complete:
+        return _rolling(evidence, deployment, sets)
+    return unreached_replicas(evidence, deployment, facts.pods)
 
 
 def _is_rolled_out(evidence: Evidence, deployment: Obj, sets: Sets) -> bool:

@@ -147,7 +147,7 @@ def last_decision(
 
 
 def freshness_of(evidence: Evidence, recorded: Recorded | None) -> tuple[Freshness, ...]:
-    if recorded is None:
+    if recorded is None or evidence.attached:  # A copy has revisions of its own: see `why/records.py`.
         return ()
     return tuple(_freshness(evidence, kind, seen) for kind, seen in recorded.kept.decision.seen.items())
 

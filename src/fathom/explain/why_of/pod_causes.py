@@ -251,7 +251,7 @@ def _by_reason(pod: Obj, cause: PodCause, target: str, evidence: Evidence) -> Ch
             )
         case _ if boundary == NODE:
             node = node_name(evidence, str(lookup(pod, "spec", "nodeName") or ""))
-            return Change(f"check the agent of {node}", f"kubectl describe node {node}", OPERATOR)
+            return Change(f"check the {evidence.agent} of {node}", f"kubectl describe node {node}", OPERATOR)
         case _ if cause.reason == CORDON:
             return Change("uncordon a node", "kubectl uncordon NODE", OPERATOR)
         case "deletion" | "evicted" | "ended":

@@ -82,6 +82,7 @@ def _missing_class(evidence: Evidence, owner: Obj) -> Change | None:
     if (
         not name
         or name.startswith(BUILT_IN)
+        or not evidence.knows(PRIORITY_CLASSES)
         or evidence.objects.get(PRIORITY_CLASSES, Key("", name)) is not None
     ):
         return None

@@ -22,6 +22,7 @@ from fathom.explain.why_of.replicas import (
     replica_trouble,
     replica_verdict,
 )
+from fathom.explain.why_of.unreached import unreached_replicas
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 
 CONTROLLER = "replicasets"
@@ -40,7 +41,7 @@ def explain_replica_set(
         min_ready_s=int(lookup(replica_set, "spec", "minReadySeconds") or 0),
     )
     trouble = _unobserved(evidence, replica_set) or replica_trouble(evidence, facts, explain_pod)
-    trouble = trouble or _surplus(facts)
+    trouble = trouble or _surplus(facts) or unreached_replicas(evidence, replica_set, pods)
     return answered(
         evidence,
         replica_set,

@@ -23,7 +23,14 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
 from fathom.explain.why_of.service_levels import GATEWAY, burn_trouble, level_lines, silent_gateway
-from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION, conditions_of, find_condition
+from fathom.explain.why_of.unreached import (
+    GATEWAY_CAUSE,
+    other_port,
+    serving,
+    undeclared_port,
+    unreached_pods,
+)
+from fathom.model.conditions import CONNECTIONS_FAIL, conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.well_known import SERVICE_NAME_LABEL
 
@@ -227,7 +234,7 @@ def _port_trouble(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectT
         listed = f"they have {', '.join(names)}" if names else "they name no ports"
         cause = f"no container of its {len(pods)} pods has a port named {wanted}; {listed}"
         group = CauseGroup("port", len(pods), shown_names(evidence, pods), cause)
-        return SubjectTrouble("has no usable port", cause, _other_port(service, port, names, pods), (group,))
+        return SubjectTrouble("has no usable port", cause, other_port(service, port, names, pods), (group,))
     return None
 
 
@@ -239,27 +246,6 @@ def _port_names(pod: Obj) -> list[str]:
     containers = lookup(pod, "spec", "containers") or ()
     ports = [port for container in containers for port in container.get("ports") or ()]
     return [str(port["name"]) for port in ports if port.get("name")]
-
-
-def _port_numbers(pods: list[Obj]) -> list[int]:
-    return sorted(
-        {
-            int(each["containerPort"])
-            for pod in pods
-            for container in lookup(pod, "spec", "containers") or ()
-            for each in container.get("ports") or ()
-        }
-    )
-
-
-def _other_port(service: Obj, port: Obj, names: list[str], pods: list[Obj]) -> Change:
-    namespace, name = key_of(service)
-    at = (lookup(service, "spec", "ports") or []).index(port)
-    numbers = _port_numbers(pods)
-    value = f'"{names[0]}"' if names else str(numbers[0] if numbers else port.get("port"))
-    patch = f'[{{"op":"add","path":"/spec/ports/{at}/targetPort","value":{value}}}]'
-    command = f"kubectl patch service {name} -n {namespace} --type=json -p '{patch}'"
-    return Change(f"set targetPort to a port that the pods have, such as {value}", command, _owner(service))
 
 
 # Pods that are not ready, or are not reached.
@@ -302,32 +288,16 @@ def _without_gateway(evidence: Evidence, service: Obj) -> SubjectTrouble | None:
 
 
 def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
-    unreached = [pod for pod in pods if is_ready(pod) and _serving(pod).get("status") == "False"]
+    unreached = unreached_pods(pods)
     failing = find_condition(conditions_of(service), CONNECTIONS_FAIL) or {}
     if failing.get("status") != "True" and len(unreached) < sum(map(is_ready, pods)):
         return None
-    message = str(
-        failing.get("message") or (_serving(unreached[0]).get("message") if unreached else "") or ""
-    )
-    group = CauseGroup("gateway", len(unreached), shown_names(evidence, unreached), message)
-    change = _undeclared_port(service, pods) or Change(
+    message = str(failing.get("message") or (serving(unreached[0]).get("message") if unreached else "") or "")
+    group = CauseGroup(GATEWAY_CAUSE, len(unreached), shown_names(evidence, unreached), message)
+    change = undeclared_port(service, pods) or Change(
         "check that the containers listen on the Service's target port",
         f"kubectl describe service {key_of(service).name} -n {key_of(service).namespace}",
         _owner(service),
     )
     cause = f"the gateway does not reach {len(unreached)} of its pods: {message}"
     return SubjectTrouble("is not served", cause, change, (group,) if unreached else ())
-
-
-def _undeclared_port(service: Obj, pods: list[Obj]) -> Change | None:
-    """A target port by a number that no container declares, though they declare others."""
-    declared = _port_numbers(pods)
-    for port in lookup(service, "spec", "ports") or ():
-        target = port.get("targetPort") or port.get("port")
-        if declared and isinstance(target, int) and target not in declared:
-            return _other_port(service, port, [], pods)
-    return None
-
-
-def _serving(pod: Obj) -> Obj:
-    return find_condition(conditions_of(pod), SERVING_CONDITION) or {}

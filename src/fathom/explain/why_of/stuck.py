@@ -2,7 +2,7 @@
 
 A workload stands for its pods, and a Deployment for its ReplicaSets: each trouble is listed once, at the
 object that people manage. An autoscaler, a Service or a budget whose only trouble is that of a workload in
-the list is left out.
+the list is left out. Of many pods that wait for the same, one stands for all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from fathom.controllers.deployment.revisions import size_of
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import Explanation
+from fathom.explain.why_of.alike_pods import explain_waiting, waits_for_a_node
 from fathom.explain.why_of.kinds import EXPLAINERS, explain_object
 from fathom.explain.why_of.lookups import (
     AUTOSCALERS,
@@ -31,17 +32,19 @@ from fathom.explain.why_of.lookups import (
     controller_uid,
     ref,
 )
+from fathom.explain.why_of.unreached import GATEWAY_CAUSE
 from fathom.model.objects import Obj
 
 
 def stuck(evidence: Evidence, *, explain_pod: ExplainPod | None = None) -> list[Explanation]:
     """Every object that is not as wanted. The subject's namespace limits it; '' is the whole cluster."""
+    pods = [pod for pod in _readable(evidence, PODS) if not controller_uid(pod)]
+    bound = [ref(PODS, pod) for pod in pods if not waits_for_a_node(pod)]
     explanations = [
-        explanation
-        for subject in _subjects(evidence)
-        if not (explanation := _explain(evidence, subject, explain_pod)).as_wanted
+        *(_explain(evidence, subject, explain_pod) for subject in (*_subjects(evidence), *bound)),
+        *explain_waiting(evidence, [pod for pod in pods if waits_for_a_node(pod)], explain_pod),
     ]
-    return worst_first(explanations)
+    return worst_first([each for each in explanations if not each.as_wanted])
 
 
 def worst_first(explanations: list[Explanation]) -> list[Explanation]:
@@ -55,13 +58,18 @@ def _explain(evidence: Evidence, subject: ObjectRef, explain_pod: ExplainPod | N
 
 
 def _subjects(evidence: Evidence) -> Iterator[ObjectRef]:
-    namespace = evidence.subject.namespace or None
-    for resource in (*EXPLAINERS, PODS):
-        if resource in CLUSTER_SCOPED and (namespace is not None or not _may_see(evidence, resource)):
+    """But for pods."""
+    for resource in EXPLAINERS:
+        if resource in CLUSTER_SCOPED and (evidence.subject.namespace or not _may_see(evidence, resource)):
             continue
-        for obj in evidence.objects.list(resource, None if resource in CLUSTER_SCOPED else namespace):
-            if _is_readable(evidence, obj) and not _is_a_part(resource, obj):
+        for obj in _readable(evidence, resource):
+            if not _is_a_part(resource, obj):
                 yield ref(resource, obj)
+
+
+def _readable(evidence: Evidence, resource: str) -> Iterator[Obj]:
+    namespace = None if resource in CLUSTER_SCOPED else evidence.subject.namespace or None
+    return (obj for obj in evidence.objects.list(resource, namespace) if _is_readable(evidence, obj))
 
 
 def _may_see(evidence: Evidence, resource: str) -> bool:
@@ -75,9 +83,7 @@ def _is_readable(evidence: Evidence, obj: Obj) -> bool:
 
 def _is_a_part(resource: str, obj: Obj) -> bool:
     """Its controller answers for it. An old ReplicaSet that wants no pods has no trouble either."""
-    if resource == REPLICA_SETS:
-        return bool(controller_uid(obj)) or not size_of(obj)
-    return resource == PODS and bool(controller_uid(obj))
+    return resource == REPLICA_SETS and (bool(controller_uid(obj)) or not size_of(obj))
 
 
 def _once(explanations: list[Explanation]) -> list[Explanation]:
@@ -111,13 +117,19 @@ def _rank(explanation: Explanation) -> tuple[int, int, str, str]:
     )
 
 
+def _serving_count(explanation: Explanation) -> int:
+    """Ready replicas, without those that the gateway does not reach."""
+    unreached = sum(group.count for group in explanation.causes if group.cause == GATEWAY_CAUSE)
+    return max(0, (explanation.ready or 0) - unreached)
+
+
 def _severity(explanation: Explanation) -> int:
     resource = explanation.subject.resource
     if explanation.kind == "intended":
         return 6
     if explanation.kind == "passing":
         return 5
-    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not explanation.ready:
+    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not _serving_count(explanation):
         return 0
     if resource == NODES:
         return 1

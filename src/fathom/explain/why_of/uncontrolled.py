@@ -30,8 +30,9 @@ KINDS = {
 def explain_uncontrolled(evidence: Evidence, obj: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
     about = KINDS[evidence.subject.resource]
     name = f"{about.kind} {'/'.join(key_of(obj))}"
-    if _others_run(evidence):
-        verdict = "is run by kube-controller-manager"
+    others = _others_run(evidence)
+    if others or evidence.attached:
+        verdict = f"is run by {'kube-controller-manager' if others else 'controllers of that cluster'}"
         return explained(evidence, name=name, stage="uncontrolled", verdict=verdict, as_wanted=True)
     return explained(
         evidence,

@@ -19,7 +19,7 @@ from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
 # Increased when documents change form for the same kinds, so that no client keeps the old ones.
-FORMAT: Final = 1
+FORMAT: Final = 2
 _REF: Final = "#/components/schemas/"
 
 # fathom has no OpenAPI v2. For a kind it does not know, kubectl requests it, in protobuf, before it reports

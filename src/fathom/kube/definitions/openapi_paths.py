@@ -65,6 +65,19 @@ _PARAMETERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "delete": _DELETE,
     "deletecollection": {**_DELETE, **_LIST},
 }
+# Options of a connection into a pod.
+_STREAMS: Final = {
+    "container": ("string", "The container; may be left out if the pod has one, or names its default."),
+    "stderr": ("boolean", "Whether the client wants what is written to stderr."),
+    "stdin": ("boolean", "Whether the client sends what is read from stdin."),
+    "stdout": ("boolean", "Whether the client wants what is written to stdout."),
+    "tty": ("boolean", "Whether the streams are those of a terminal."),
+}
+_CONNECT: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "attach": _STREAMS,
+    "exec": {"command": ("string", "The program and its arguments, each in one of these."), **_STREAMS},
+    "portforward": {"ports": ("integer", "The ports, where the client does not name them later.")},
+}
 PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
 
 
@@ -80,10 +93,11 @@ def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str
     items[f"{inside}/{kind.plural}/{{name}}"] = _item(kind, own, _OBJECT, kind.verbs, named=True)
     for name in kind.subresources:
         subresource = subresources[name]
-        if subresource.connects:
-            continue  # Not a call with an answer: clients have code of their own for these.
         answer = own if not subresource.kind else _Answer.of(subresource)
         address = f"{inside}/{kind.plural}/{{name}}/{name}"
+        if subresource.connects:
+            items[address] = _connection(kind, answer, subresource.verbs, name)
+            continue
         items[address] = _item(kind, answer, _SUBRESOURCE, subresource.verbs, named=True, subresource=name)
     return {address: item for address, item in items.items() if len(item) > 1}
 
@@ -117,17 +131,40 @@ def _item(
     subresource: str = "",
 ) -> Obj:
     """One address with its operations, and their common parameters."""
-    shared = [_parameter("pretty", "string", "Format the answer for people.")]
-    if kind.namespaced and namespaced:
-        shared.insert(0, _parameter("namespace", "string", "The namespace.", where="path"))
-    if named:
-        shared.insert(0, _parameter("name", "string", f"The name of the {kind.kind}.", where="path"))
+    shared = _path_parameters(kind, named=named, namespaced=namespaced)
+    shared.append(_parameter("pretty", "string", "Format the answer for people."))
     item: Obj = {}
     for verb, (method, action) in table.items():
         if verb in verbs:
             name = _operation_id(kind, verb, subresource, namespaced=namespaced)
             item[method] = _operation(kind, answer, action, name)
     return {**item, "parameters": shared}
+
+
+def _path_parameters(kind: Kind, *, named: bool, namespaced: bool) -> list[Obj]:
+    parameters = []
+    if named:
+        parameters.append(_parameter("name", "string", f"The name of the {kind.kind}.", where="path"))
+    if kind.namespaced and namespaced:
+        parameters.append(_parameter("namespace", "string", "The namespace.", where="path"))
+    return parameters
+
+
+def _connection(kind: Kind, answer: _Answer, verbs: tuple[str, ...], subresource: str) -> Obj:
+    """A connection into an object: its options are in the query, and what comes is no object."""
+    text = {"description": "OK", "content": {"*/*": {"schema": {"type": "string"}}}}
+    name = _operation_id(kind, "connect", subresource, namespaced=True)
+    item: Obj = {}
+    for method, _ in (_SUBRESOURCE[verb] for verb in sorted(verbs, reverse=True)):
+        item[method] = {
+            "operationId": name.replace("Namespaced", f"{method.capitalize()}Namespaced"),
+            "tags": [f"{kind.group or 'core'}_{kind.version}"],
+            "responses": {"200": text, "401": {"description": "Unauthorized"}},
+            "x-kubernetes-action": "connect",
+            "x-kubernetes-group-version-kind": answer.gvk,
+        }
+    options = [_parameter(word, of, about) for word, (of, about) in _CONNECT[subresource].items()]
+    return {**item, "parameters": [*options, *_path_parameters(kind, named=True, namespaced=True)]}
 
 
 def _operation_id(kind: Kind, verb: str, subresource: str, *, namespaced: bool) -> str:

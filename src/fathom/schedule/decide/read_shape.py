@@ -79,6 +79,7 @@ def shape_of(pod: Obj, *, tenant: str) -> PodShape:
         ),
         images=tuple(image_name(str(container.get("image") or "")) for container in containers),
         claims=tuple(_claims(pod)),
+        devices=tuple(str(claim.get("name") or "") for claim in spec.get("resourceClaims") or ()),
         gates=tuple(str(gate.get("name")) for gate in spec.get("schedulingGates") or ()),
     )
 

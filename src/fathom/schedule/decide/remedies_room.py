@@ -193,6 +193,8 @@ def volumes(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened_by(effect)
     claims = ", ".join(trial.shape.claims)
     text = f"bind claim {claims} to a volume that {one_of(rows)} reaches"
+    if trial.shape.devices:
+        text = "remove its resourceClaims, or name a scheduler that allocates devices (schedulerName)"
     yield from if_any(
         "VolumeBinding", rows, text, OPERATOR, effort=ROOM, effect=effect, about=trial.shape.claims
     )

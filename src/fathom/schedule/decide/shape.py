@@ -103,6 +103,7 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     spreads: tuple[Spread, ...] = ()
     images: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()  # PersistentVolumeClaims, of its namespace.
+    devices: tuple[str, ...] = ()  # Claims to devices (spec.resourceClaims), which nobody here allocates.
     gates: tuple[str, ...] = ()
 
     def amount(self, resource: str) -> int:

@@ -146,7 +146,8 @@ async def send_batch(api: Api, requests: Sequence[BindRequest]) -> list[BindAnsw
         case Conflict(why=why, causes=causes):
             check = FENCE_LOST if FENCED in causes else "Conflict"
             return [BindAnswer("Refused", check=check, message=why)] * len(requests)
-        case Rejected(code=404, message=message):
+        # Kubernetes refuses an account without rights to a kind before it looks whether there is such a kind.
+        case Rejected(code=404, message=message) | Rejected(code=403, reason="Forbidden", message=message):
             return [BindAnswer("Refused", check=NO_BATCHES, message=message)] * len(requests)
         case Rejected(reason=reason, message=message):
             return [BindAnswer("Refused", check=reason, message=message)] * len(requests)

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from fathom.api.watch_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
-from fathom.sim.checkers.capacity import LEDGERS
+from fathom.sim.checkers.at_rest import RECORDS, AtRest, Objects
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-from fathom.sim.world.store_link import at_once
-
-if TYPE_CHECKING:
-    from fathom.sim.world.world import World
-
-# The server's own records are not API objects: they have neither UID nor owners.
-RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
 
 
 class ObjectsKeepTheirIdentity(Checker):
@@ -112,19 +103,15 @@ class NothingIsStoredByTrying(Checker):
         return f"{change.by} sent a dry run, but {change.path} changed" if tried else None
 
 
-class NothingIsOrphaned(Checker):
+class NothingIsOrphaned(AtRest):
     """At rest the garbage collector has removed objects whose owners are gone or whose namespace is gone."""
 
     name = "nothing is orphaned when settled"
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        page = at_once(world.engine.store.range(REGISTRY))
-        objects = {entry.key.removeprefix(REGISTRY): entry.body.obj for entry in page.entries}
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
         alive = {uid_of(obj) for obj in objects.values()}
         spaces = {path.partition("/")[2] for path in objects if path.startswith("namespaces/")}
         for path, obj in objects.items():
-            if path.partition("/")[0] in RECORDS:
-                continue
             owners = [str(owner["uid"]) for owner in metadata(obj).get("ownerReferences") or ()]
             if owners and not any(uid in alive for uid in owners):
                 yield Finding(f"{path} still exists, but none of its owners does", (path,))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fathom.api.watch_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, metadata
+from fathom.seams.seam import Ask
+from fathom.sim.checkers.at_rest import AtRest, Objects
 from fathom.sim.checkers.fights import NoFightIsNamed
-from fathom.sim.checkers.objects import RECORDS, NothingIsOrphaned, ObjectsKeepTheirIdentity
+from fathom.sim.checkers.objects import NothingIsOrphaned, ObjectsKeepTheirIdentity
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-from fathom.sim.world.store_link import at_once
 
 if TYPE_CHECKING:
     from fathom.sim.world.network import Exchange
@@ -25,6 +26,11 @@ Role = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 REQUESTS_PER_MINUTE_MAX = 60  # At rest; an operator that watches sends a few, even with many kinds.
 SECRET_LENGTH_MIN = 6  # Shorter values occur in texts by chance.
+NO_OWNER = "the operator"  # As the owner of what it made without ownerReferences.
+# '-7f3k9' and '-550e8400-e29b-…' at the end of a name: parts that no two runs would have in common.
+RANDOM_ENDING = re.compile(
+    r"(-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-(?=[a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{4,}|-[0-9]{6,})$"
+)
 
 
 def for_any_operator(calm: Mapping[Role, int] | None = None) -> list[Checker]:
@@ -41,31 +47,29 @@ def for_any_operator(calm: Mapping[Role, int] | None = None) -> list[Checker]:
     ]
 
 
-def objects_of(world: World) -> Iterable[tuple[str, Obj]]:
-    for entry in at_once(world.engine.store.range(REGISTRY)).entries:
-        path = entry.key.removeprefix(REGISTRY)
-        if path.partition("/")[0] not in RECORDS:
-            yield path, entry.body.obj
-
-
-def roles(world: World) -> dict[Role, list[str]]:
-    """The objects that have an owner, by their role."""
+def roles_of(objects: Objects, unowned: Collection[str] = ()) -> dict[Role, list[str]]:
+    """The objects that have an owner, by their role. `unowned`: paths of others to count, as the operator's
+    own."""
     found: dict[Role, list[str]] = {}
-    for path, obj in objects_of(world):
-        for owner in metadata(obj).get("ownerReferences") or ():
-            role = _role(path.partition("/")[0], obj, owner)
-            found.setdefault(role, []).append(path)
+    for path, obj in objects.items():
+        owners = [f"{owner['kind']} {owner['name']}" for owner in metadata(obj).get("ownerReferences") or ()]
+        for owner in owners or ([NO_OWNER] if path in unowned else []):
+            found.setdefault(_role(path.partition("/")[0], obj, owner), []).append(path)
     return found
 
 
-def _role(resource: str, obj: Obj, owner: Obj) -> Role:
+def _role(resource: str, obj: Obj, owner: str) -> Role:
     meta = metadata(obj)
     labels = meta.get("labels") or {}
-    name = str(meta.get("generateName") or meta["name"])
-    return (f"{owner['kind']} {owner['name']}", resource, name, tuple(sorted(labels.items())))
+    return (owner, resource, _lasting_name(meta), tuple(sorted(labels.items())))
 
 
-class NothingIsMadeTwice(Checker):
+def _lasting_name(meta: Obj) -> str:
+    """What is the same whenever an object of this role is made: nothing that is generated."""
+    return str(meta.get("generateName") or RANDOM_ENDING.sub("-", str(meta["name"])))
+
+
+class NothingIsMadeTwice(AtRest):
     """At rest an owner has no more objects of a role than in a run without faults."""
 
     name = "nothing is made twice for one intent"
@@ -73,9 +77,10 @@ class NothingIsMadeTwice(Checker):
     def __init__(self, calm: Mapping[Role, int] | None) -> None:
         self._calm = calm
         self.counted: Counter[Role] = Counter()
+        self.unowned: set[str] = set()  # Objects without owners that count as the operator's own.
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        found = roles(world)
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        found = roles_of(objects, self.unowned)
         self.counted = Counter({role: len(paths) for role, paths in found.items()})
         if self._calm is None:
             return
@@ -95,12 +100,41 @@ def _twice(role: Role, count: int, usual: int) -> str:
     )
 
 
-class FinalizersAreRemoved(Checker):
+class WhatIsWantedIsThere(AtRest):
+    """At rest an owner has as many objects of each role as in a run without faults. A simulated test says
+    itself what it wants to find; a program that is only watched (`fathom.chaos`) does not."""
+
+    name = "converges after the faults stop"
+    patience_s = 120.0
+
+    def __init__(self, calm: Mapping[Role, int]) -> None:
+        self._calm = calm
+        self.unowned: set[str] = set()
+
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        found = roles_of(objects, self.unowned)
+        for role, usual in self._calm.items():
+            count = len(found.get(role, ()))
+            if count < usual:
+                yield Finding(_missing(role, count, usual), tuple(found.get(role, ())))
+
+
+def _missing(role: Role, count: int, usual: int) -> str:
+    owner, resource, name, _ = role
+    return (
+        f"{owner} has {count} {resource} of the name {name}; without faults it has {usual}. "
+        "All faults are over, and nothing changes any more.\n"
+        "What to do: repeat what failed, list again after a watch ends, and compare what is there with what "
+        "is wanted, instead of acting on events alone."
+    )
+
+
+class FinalizersAreRemoved(AtRest):
     name = "what was deleted goes away: finalizers are removed"
     patience_s = 120.0
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        for path, obj in objects_of(world):
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        for path, obj in objects.items():
             if is_deleting(obj):
                 held = ", ".join(metadata(obj).get("finalizers") or ()) or "nothing"
                 since = metadata(obj)["deletionTimestamp"]
@@ -111,14 +145,14 @@ class FinalizersAreRemoved(Checker):
                 )
 
 
-class StatusIsOfTheSpec(Checker):
+class StatusIsOfTheSpec(AtRest):
     """At rest a status that names a generation names the current one."""
 
     name = "a status names the generation it observed"
     patience_s = 120.0
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        for path, obj in objects_of(world):
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        for path, obj in objects.items():
             generation = metadata(obj).get("generation")
             claimed = _claims(obj.get("status"))
             old = [claim for claim in claimed if isinstance(claim, int) and claim != generation]
@@ -141,7 +175,7 @@ def _claims(status: Any) -> list[Any]:
     ]
 
 
-class NoHotLoop(Checker):
+class NoHotLoop(AtRest):
     """At rest an operator sends few requests. Writes that change something keep the world from its rest; this
     finds reads, and writes that change nothing."""
 
@@ -157,16 +191,23 @@ class NoHotLoop(Checker):
     def arrived(self, exchange: Exchange) -> None:
         who = exchange.process.name
         if who != DRIVER and who not in {server.name for server in self._world.servers}:
-            sent = self._sent.setdefault(who, deque(maxlen=REQUESTS_PER_MINUTE_MAX + 1))
-            sent.append((self._world.now_s, f"{exchange.ask.method} {exchange.ask.target.partition('?')[0]}"))
+            self.sent(who, exchange.ask, self._world.now_s)
+
+    def sent(self, who: str, ask: Ask, at_s: float) -> None:
+        requests = self._sent.setdefault(who, deque(maxlen=REQUESTS_PER_MINUTE_MAX + 1))
+        requests.append((at_s, f"{ask.method} {ask.target.partition('?')[0]}"))
+
+    def forget(self) -> None:
+        """What was sent so far had a reason."""
+        self._sent.clear()
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
 
     def told(self, exchange: Exchange, chunk: Any) -> None: ...
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
         for who, sent in self._sent.items():
-            if len(sent) > REQUESTS_PER_MINUTE_MAX and sent[0][0] > world.now_s - 60:
+            if len(sent) > REQUESTS_PER_MINUTE_MAX and sent[0][0] > now_s - 60:
                 often = Counter(what for _, what in sent).most_common(1)[0][0]
                 yield (
                     f"{who} sent over {REQUESTS_PER_MINUTE_MAX} requests in the last minute, though nothing "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.control.process import Controllers
 from fathom.control.retry import Retry, RetryTrouble
 from fathom.model.objects import Key, lookup, uid_of

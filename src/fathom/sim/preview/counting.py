@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.preview_answer import Counts, Outcome
 from fathom.kinds.scheduler_override import SchedulerOverride, named, targets_pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.kinds.capacity_class import DEFINITION as CAPACITY_CLASS
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.preview_answer import Touched, touched_object

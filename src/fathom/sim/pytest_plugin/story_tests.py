@@ -20,8 +20,9 @@ from fathom.sim.report.kept_runs import KeptRun, keep
 from fathom.sim.report.replay import replay
 from fathom.sim.report.run_report import as_lines, report
 from fathom.sim.search.cores import freeze
-from fathom.sim.search.explore import ExploreSummary, Job, explore
+from fathom.sim.search.explore import Job, explore
 from fathom.sim.search.shrink import shrink
+from fathom.sim.search.summary import ExploreSummary
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Result, Scenario, Story, scenario, sweep, tell

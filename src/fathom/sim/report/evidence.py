@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.control.ownership import controller_of
 from fathom.model.objects import Obj, uid_of, with_metadata
 from fathom.seams.seam import Input

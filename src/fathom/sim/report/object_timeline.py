@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline.decisions import decision_text
 from fathom.explain.timeline.ordering import in_order

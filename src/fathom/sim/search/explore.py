@@ -3,6 +3,8 @@
 random    latencies and faults from the seed
 pct       random priorities instead of latencies: starves processes as badly as it can
 lineage   take a good run, find what its outcome depended on, and add faults that remove it
+
+`explore_jobs` does a list of jobs, `explore_course` what a `course.Course` decides from the results.
 """
 
 from __future__ import annotations
@@ -13,24 +15,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from types import FrameType
-from typing import Any
 
 import msgspec
 
 from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
-from fathom.sim.report.kept_runs import KeptRun
 from fathom.sim.search import lineage
-from fathom.sim.search.cores import WorkerPool
+from fathom.sim.search.cores import WorkerDied, WorkerPool
+from fathom.sim.search.course import SEEDS_TOGETHER, Course
 from fathom.sim.search.lineage_sites import Support
-from fathom.sim.world.faults import MAKERS
+from fathom.sim.search.summary import ExploreSummary, ScenarioRuns
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, plan_of, swept, tell
 
 # How many plans of one search run before the search learns from their results. It does not depend on the
 # number of cores, so that a search is the same on any machine.
 BATCH = 4
 SEARCH_MAX = 1000  # Runs of one search.
-SEEDS_TOGETHER = 4  # Seeds of one search. Sixteen take about as long: more variety, less aim.
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -39,62 +39,35 @@ class Job(msgspec.Struct, frozen=True):
     strategy: Strategy = "random"
 
 
-def everyone(names: Sequence[str], seeds: range) -> list[tuple[str, str]]:
-    return [(name, str(seed)) for seed in seeds for name in names]
+class Outcome(msgspec.Struct, frozen=True):
+    result: Result
+    resumed: bool = False  # From the file of results.
 
 
-def in_turn(names: Sequence[str], seeds: range) -> list[tuple[str, str]]:
-    """Each seed for one scenario, in turn; every scenario and every seed at least once. So a thousand seeds
-    are a thousand runs, however many scenarios there are."""
-    count = max(len(names), len(seeds))
-    return [(names[at % len(names)], str(seeds[at % len(seeds)])) for at in range(count)]
+class ExplorationFailed(Exception):
+    """Something other than a run failed. `summary` has the results until then; the message is one line."""
 
-
-class ExploreSummary(msgspec.Struct):
-    runs: int = 0
-    violations: list[Result] = msgspec.field(default_factory=list)
-    sim_s: float = 0.0
-    busy_s: float = 0.0  # Of all workers together.
-    real_s: float = 0.0
-    coverage: dict[str, int] = msgspec.field(default_factory=dict)  # 'fault site' -> how often it fired
-    hits: dict[str, int] = msgspec.field(default_factory=dict)  # `sometimes`
-    interrupted: bool = False  # By Ctrl-C.
-
-    def add(self, result: Result) -> None:
-        self.runs += 1
-        self.sim_s += result.sim_s
-        self.busy_s += result.real_s
-        _count(self.coverage, result.fired)
-        _count(self.hits, result.hits)
-        if result.violation is not None:
-            self.violations.append(result)
-
-    def merge(self, other: ExploreSummary) -> None:
-        """Add the results of another exploration that ran after this one."""
-        self.runs += other.runs
-        self.violations += other.violations
-        self.sim_s += other.sim_s
-        self.busy_s += other.busy_s
-        self.real_s += other.real_s
-        _count(self.coverage, other.coverage)
-        _count(self.hits, other.hits)
-
-    @property
-    def runs_per_s(self) -> float:
-        return self.runs / self.real_s if self.real_s else 0.0
-
-    @property
-    def sim_ratio(self) -> float:
-        """Simulated seconds per second of one core."""
-        return self.sim_s / self.busy_s if self.busy_s else 0.0
-
-
-def _count(into: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, times in more.items():
-        into[name] = into.get(name, 0) + times
+    def __init__(self, message: str, summary: ExploreSummary) -> None:
+        super().__init__(message)
+        self.summary = summary
 
 
 Progress = Callable[[ExploreSummary], None]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """When an exploration ends, besides when nothing is left to do."""
+
+    stop_at_first: bool = False
+    runs_max: int | None = None
+
+    def reached(self, summary: ExploreSummary) -> bool:
+        if self.stop_at_first and summary.violations:
+            return True
+        return summary.interrupted or (self.runs_max is not None and summary.runs >= self.runs_max)
+
+
+NO_LIMITS = Limits()
 
 
 def explore(
@@ -104,46 +77,137 @@ def explore(
     workers: int = 1,
     stop_at_first: bool = False,
     runs_max: int | None = None,
+) -> ExploreSummary:
+    """`explore_jobs` as tests and the pytest plugin need it."""
+    return explore_jobs(scenarios, jobs, workers=workers, limits=Limits(stop_at_first, runs_max))
+
+
+def explore_jobs(
+    scenarios: Mapping[str, Scenario],
+    jobs: Iterable[Job],
+    *,
+    workers: int = 1,
+    limits: Limits = NO_LIMITS,
     progress: Progress | None = None,
+    done: Sequence[Result] = (),
+    save: Callable[[Result], None] | None = None,
 ) -> ExploreSummary:
     """Results are taken in the order of the jobs, so that the same jobs give the same summary. Ctrl-C ends it
-    early: then the summary has what was found so far."""
+    early: then the summary has what was found so far. `done`: lineage runs of an earlier call, which are not
+    run again; `save` gets each new result."""
+    return _explore(
+        scenarios,
+        lambda cores: _outcomes(scenarios, jobs, cores, done),
+        workers=workers,
+        limits=limits,
+        progress=progress,
+        save=save,
+    )
+
+
+def explore_course(
+    scenarios: Mapping[str, Scenario],
+    course: Course,
+    *,
+    workers: int = 1,
+    limits: Limits = NO_LIMITS,
+    progress: Progress | None = None,
+    save: Callable[[Result], None] | None = None,
+) -> ExploreSummary:
+    return _explore(
+        scenarios,
+        lambda cores: _rounds(course, cores),
+        workers=workers,
+        limits=limits,
+        progress=progress,
+        save=save,
+    )
+
+
+def _explore(
+    scenarios: Mapping[str, Scenario],
+    outcomes: Callable[[WorkerPool], Iterator[Outcome]],
+    *,
+    workers: int,
+    limits: Limits,
+    progress: Progress | None,
+    save: Callable[[Result], None] | None,
+) -> ExploreSummary:
     clock = SystemClock()
-    summary, started_ns = ExploreSummary(), clock.monotonic_ns()
-    with WorkerPool(workers, scenarios) as cores, _noting_ctrl_c(summary):
-        for result in _results(scenarios, jobs, cores):
-            summary.add(result)
-            summary.real_s = (clock.monotonic_ns() - started_ns) / SECOND_NS
-            if progress is not None:
-                progress(summary)
-            if (stop_at_first and summary.violations) or summary.runs == runs_max or summary.interrupted:
-                break
+    summary = ExploreSummary(scenarios={name: ScenarioRuns() for name in scenarios})
+    started_ns = clock.monotonic_ns()
+    try:
+        with WorkerPool(workers, scenarios) as cores, _noting_signals(summary):
+            for outcome in outcomes(cores):
+                if save is not None and not outcome.resumed:
+                    save(outcome.result)  # First: whatever comes next, this run is not lost.
+                summary.add(outcome.result, resumed=outcome.resumed)
+                summary.real_s = (clock.monotonic_ns() - started_ns) / SECOND_NS
+                if progress is not None:
+                    progress(summary)
+                if limits.reached(summary):
+                    break
+    except Exception as error:
+        # A signal to the whole group ends the workers too.
+        if not (isinstance(error, WorkerDied) and summary.interrupted):
+            raise ExplorationFailed(_in_a_line(error), summary) from error
     return summary
 
 
+def _in_a_line(error: Exception) -> str:
+    if isinstance(error, WorkerDied):
+        return str(error)
+    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+
+
 @contextmanager
-def _noting_ctrl_c(summary: ExploreSummary) -> Iterator[None]:
-    """An exception inside the worker pool would leave it broken: the first Ctrl-C is only noted, and handled
-    when a run has ended; the second one raises as usual."""
+def _noting_signals(summary: ExploreSummary) -> Iterator[None]:
+    """An exception inside the worker pool would leave it broken: the first Ctrl-C, or request to end as of
+    `timeout`, is only noted, and handled when a run has ended; the second one acts as usual."""
 
     def note(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before[signal.Signals(number)])
         summary.interrupted = True
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: WorkerPool) -> Iterator[Result]:
+# The runs of a course.
+
+
+def _rounds(course: Course, cores: WorkerPool) -> Iterator[Outcome]:
+    while runs := course.next():
+        results = cores.each(_carry_out, [run.plan for run in runs if run.result is None])
+        for run in runs:
+            result, supports = (run.result, ()) if run.result is not None else next(results)
+            course.add(run, result, supports)
+            if run.counted:
+                yield Outcome(result, resumed=run.result is not None)
+
+
+def _carry_out(scenarios: Mapping[str, Scenario], plan: RunPlan) -> tuple[Result, Sequence[Support]]:
+    scenario = scenarios[plan.scenario]
+    with swept():
+        return lineage.told(scenario, plan) if plan.strategy == "lineage" else (tell(scenario, plan), ())
+
+
+# The runs of a list of jobs.
+
+
+def _outcomes(
+    scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: WorkerPool, done: Sequence[Result]
+) -> Iterator[Outcome]:
     for searches, group in groupby(jobs, key=lambda job: job.strategy == "lineage"):
         if not searches:
-            yield from cores.each(run_job, group)
+            yield from map(Outcome, cores.each(run_job, group))
             continue
         seeds: dict[str, list[str]] = {}
         for job in group:
@@ -152,8 +216,16 @@ def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Work
             block = {
                 name: scenario_seeds[start : start + SEEDS_TOGETHER] for name, scenario_seeds in seeds.items()
             }
-            block_searches = [lineage.Search(scenarios[name], some) for name, some in block.items() if some]
-            yield from _search(block_searches, cores)
+            searches_of = {
+                name: lineage.Search(scenarios[name], some) for name, some in block.items() if some
+            }
+            resumed = [
+                result
+                for result in done
+                if (result.plan.seed in block.get(result.plan.scenario, ()))
+                and result.plan.strategy == "lineage"
+            ]
+            yield from _search(searches_of, cores, resumed)
 
 
 def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
@@ -162,98 +234,32 @@ def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
         return tell(scenario, plan_of(scenario, job.seed, job.strategy))
 
 
-def _search(searches: Sequence[lineage.Search], cores: WorkerPool) -> Iterator[Result]:
+def _search(
+    searches: Mapping[str, lineage.Search], cores: WorkerPool, done: Sequence[Result]
+) -> Iterator[Outcome]:
     """A few runs of each search in turn. A search ends with its first violation, or when nothing is left to
     try."""
-    runs_left = dict.fromkeys(range(len(searches)), SEARCH_MAX)
+    runs_left = dict.fromkeys(searches, SEARCH_MAX)
+    for result in done:
+        yield Outcome(result, resumed=True)
+        name = result.plan.scenario
+        searches[name].had(result.plan)
+        if name in runs_left:
+            runs_left[name] = 0 if result.violation is not None else runs_left[name] - 1
+    runs_left = {name: left for name, left in runs_left.items() if left > 0}
+    repeated = [plan for name in runs_left if (plan := searches[name].forgotten()) is not None]
+    for result, supports in cores.each(_carry_out, repeated):
+        searches[result.plan.scenario].learn(result.plan, supports)
     while runs_left:
-        for index in tuple(runs_left):
-            plans = searches[index].next(BATCH)
-            runs_left[index] -= len(plans)
+        for name in tuple(runs_left):
+            plans = searches[name].next(BATCH)
+            runs_left[name] -= len(plans)
             broken = not plans
-            for result, supports in cores.each(_learn, plans):
-                yield result
+            for result, supports in cores.each(_carry_out, plans):
+                yield Outcome(result)
                 if result.violation is not None:
                     broken = True
                     break
-                searches[index].learn(result.plan, supports)
-            if broken or runs_left[index] <= 0:
-                del runs_left[index]
-
-
-def _learn(scenarios: Mapping[str, Scenario], plan: RunPlan) -> tuple[Result, list[Support]]:
-    with swept():
-        return lineage.told(scenarios[plan.scenario], plan)
-
-
-# Output as JSON and as text.
-
-
-def as_json(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> dict[str, Any]:
-    return {
-        "runs": summary.runs,
-        "runs_per_s": round(summary.runs_per_s, 2),
-        "sim_ratio": round(summary.sim_ratio, 1),
-        "violations": [_violation(result) for result in summary.violations],
-        "coverage": {
-            "pairs": dict(sorted(summary.coverage.items())),
-            "never": never_fired(summary),
-            "sometimes": dict(sorted(summary.hits.items())),
-        },
-        "seconds": round(summary.real_s, 2),
-        "interrupted": summary.interrupted,
-        "artifacts": [str(kept_run.file) for kept_run in kept],
-        "reruns": [kept_run.rerun for kept_run in kept],
-        "not_kept": len(summary.violations) - len(kept),
-    }
-
-
-def never_fired(summary: ExploreSummary) -> list[str]:
-    """Kinds of fault that never took effect: they are untested."""
-    fired = {pair.partition(" ")[0] for pair in summary.coverage}
-    return sorted({name for name, _ in MAKERS} - fired)
-
-
-def _violation(result: Result) -> dict[str, Any]:
-    violation, plan = result.violation, result.plan
-    assert violation is not None
-    return {
-        "scenario": plan.scenario,
-        "seed": plan.seed,
-        "strategy": plan.strategy,
-        "invariant": violation.invariant,
-        "message": violation.message,
-        "at_s": round(violation.at_s, 3),
-        "faults": len(plan.faults),
-    }
-
-
-def as_lines(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> list[str]:
-    hits = ", ".join(f"{name} ×{times}" for name, times in sorted(summary.hits.items()))
-    lines = [
-        f"{summary.runs:,} runs{' (interrupted)' if summary.interrupted else ''}, "
-        f"{summary.runs_per_s:,.1f}/s, {summary.sim_s:,.0f} s simulated, "
-        f"{summary.sim_ratio:,.0f} × real time on a core",
-        f"{len(summary.coverage)} pairs of fault and site fired; sometimes: {hits or 'nothing'}",
-    ]
-    if not summary.violations:
-        return [*lines, "everything held"]
-    lines += [f"{len(summary.violations)} violations:", *_by_invariant(summary.violations)]
-    for kept_run in kept:
-        lines += [f"replay:  {kept_run.replay}", *_rerun(kept_run)]
-    not_kept = len(summary.violations) - len(kept)
-    return [*lines, f"({not_kept} more of the same were not kept)"] if not_kept else lines
-
-
-def _rerun(kept: KeptRun) -> list[str]:
-    return [] if kept.rerun == kept.replay else [f"rerun:   {kept.rerun}"]
-
-
-def _by_invariant(violations: Sequence[Result]) -> Iterator[str]:
-    sorts: dict[tuple[str, str], list[str]] = {}
-    for result in violations:
-        assert result.violation is not None
-        sorts.setdefault((result.plan.scenario, result.violation.invariant), []).append(result.plan.seed)
-    for (name, invariant), seeds in sorts.items():
-        shown = f"{', '.join(seeds[:8])}{' …' if len(seeds) > 8 else ''}"
-        yield f"  {name}: {invariant}: ×{len(seeds)}, seeds {shown}"
+                searches[name].learn(result.plan, supports)
+            if broken or runs_left[name] <= 0:
+                del runs_left[name]

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj
 from fathom.model.resource import Resource

@@ -21,7 +21,8 @@ from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.search.lineage_faults import LineageFault, lineage_faults
 from fathom.sim.search.lineage_sites import Site, Support, hearers, supports_of
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, plan_of
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, own_faults, plan_of
 
 MOST = 12  # Lineage faults of a run.
 TURNS_MAX = 8  # Of one lineage fault at a site.
@@ -51,17 +52,38 @@ class Search:
         self._known: dict[str, Known] = {}  # Seed -> lineage faults, each from the first run that had it.
         self._passes: dict[str, int] = {}  # Name of a lineage fault -> lowest has the next turn.
         self._taken: dict[Sort, int] = {}  # How many turns it had.
+        self._had: list[RunPlan] = []  # Runs of an earlier call, whose turns are not counted yet.
+        self._learned = self._is_repeated = False
+
+    def covers(self, seed: str) -> bool:
+        return any(base.seed == seed for base in self._bases)
+
+    def had(self, plan: RunPlan) -> None:
+        """An earlier call has run this plan, and what it depended on is no longer known."""
+        self._good = [good for good in self._good if good != plan]
+        if plan not in self._bases:
+            self._planned += 1
+            self._had.append(plan)
+
+    def forgotten(self) -> RunPlan | None:
+        """The good run, once, if an earlier call has run it: to be run again and learned from."""
+        if self._learned or self._good or self._is_repeated or self._is_fixed:
+            return None
+        self._is_repeated = True
+        return self._bases[0]
 
     def next(self, most: int) -> list[RunPlan]:
         """The next plans to run; [] if nothing is left to try."""
         if self._good:
             good, self._good = self._good[:most], self._good[most:]
+            self._is_repeated = True
             return good
         plans = (self._plan() for _ in range(most))
         return [plan for plan in plans if plan is not None]
 
     def learn(self, plan: RunPlan, supports: Sequence[Support]) -> None:
         """Add what this run, which held, depended on."""
+        self._learned = True
         if self._is_fixed:
             return
         known = self._known.setdefault(plan.seed, {})
@@ -70,6 +92,18 @@ class Search:
                 self._passes.setdefault(name, moments[0].stride)
                 self._taken.setdefault(sort, 0)
                 known.setdefault(name, {}).setdefault(sort, moments)
+        self._count_turns(known)
+
+    def _count_turns(self, known: Known) -> None:
+        """Of runs of an earlier call: by what their faults strike, whenever they do."""
+        for plan in self._had:
+            faults = frozenset(map(_whenever, plan.faults))
+            for name, sorts in known.items():
+                for sort, moments in sorts.items():
+                    if faults.issuperset(map(_whenever, moments[0].faults)):
+                        self._passes[name] += moments[0].stride
+                        self._taken[sort] += 1
+        self._had.clear()
 
     def _plan(self) -> RunPlan | None:
         base = self._bases[self._planned % len(self._bases)]
@@ -107,6 +141,10 @@ class Search:
         return None
 
 
+def _whenever(fault: AnyFault) -> AnyFault:
+    return msgspec.structs.replace(fault, at_s=0.0)
+
+
 def known_of(supports: Sequence[Support], menu: Menu) -> Known:
     """All lineage faults that a run can get."""
     known: Known = {}
@@ -117,11 +155,6 @@ def known_of(supports: Sequence[Support], menu: Menu) -> Known:
                 fault
             )
     return known
-
-
-def own_faults(scenario: Scenario, seed: str) -> Sequence[object]:
-    """The faults that belong to the scenario itself."""
-    return tuple(scenario.faults_of(seed)) if scenario.faults_of is not None else scenario.scripted
 
 
 def in_turn(moments: Sequence[LineageFault], turn: int) -> Iterator[LineageFault]:

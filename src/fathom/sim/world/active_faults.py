@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
@@ -17,14 +17,29 @@ from fathom.sim.world.faults import (
     StaleServer,
 )
 
-if TYPE_CHECKING:
-    from fathom.sim.world.engine import Engine
-
 FOREVER_NS = 1 << 62
 
 DRIVER = "driver"  # The process that runs the scenario. No fault touches it.
 
 NO_ASK = Ask("", "")
+
+
+class FaultHost(Protocol):
+    """Where faults happen: the engine of a world, or a live run (`fathom.chaos`)."""
+
+    @property
+    def now_ns(self) -> int: ...
+
+    @property
+    def began_ns(self) -> int: ...
+
+    def at(self, at_ns: int, call: Callable[..., None], /, *args: Any) -> object: ...
+
+    def happen(self, fault: AnyFault) -> None: ...
+
+    def state_of(self, process: str) -> str:
+        """In which state a fault meets it, in words: 'restarted, writing'. Few and coarse, so that a state
+        that is new says something."""
 
 
 class PlannedFaults:
@@ -49,9 +64,12 @@ class PlannedFaults:
 
 
 class ActiveFaults:
-    def __init__(self, world: Engine, faults: Sequence[AnyFault]) -> None:
+    def __init__(self, world: FaultHost, faults: Sequence[AnyFault]) -> None:
         self.planned = tuple(faults)
         self.fired: dict[tuple[str, str], int] = {}  # (kind of fault, site) -> how often: the run's coverage.
+        self.reached: set[tuple[str, str, str]] = set()  # (kind of fault, site, state of the process).
+        self._latest: AnyFault | None = None  # The fault that fired last,
+        self._before = ""  # and the kind of the one before it.
         self._world = world
         # Empty until the scenario begins, and again once the world is healed.
         self._of_messages: list[PlannedFaults] = []
@@ -107,7 +125,7 @@ class ActiveFaults:
         for entry in self._of_messages:
             if entry.meets(now_ns) and process != DRIVER and entry.fault.concerns(process, ask):
                 entry.left -= 1
-                self._fire(entry.fault, f"{ask.method} {shape(ask.target)}")
+                self._fire(entry.fault, f"{ask.method} {shape(ask.target)}", process)
                 return entry.fault  # type: ignore[return-value]  # only these are in the list
         return None
 
@@ -125,7 +143,7 @@ class ActiveFaults:
                 continue
             entry.left -= 1
             if entry.left == 0:
-                self._fire(fault, f"{ask.method} {shape(ask.target)}")
+                self._fire(fault, f"{ask.method} {shape(ask.target)}", process)
                 return fault  # type: ignore[return-value]  # only these are in the list
         return None
 
@@ -134,7 +152,7 @@ class ActiveFaults:
         for entry in self._of_commits:
             if entry.fault.target in {"*", server} and entry.meets(now_ns):
                 entry.left -= 1
-                self._fire(entry.fault, "commit")
+                self._fire(entry.fault, "commit", server)
                 return entry.fault  # type: ignore[return-value]  # only these are in the list
         return None
 
@@ -150,7 +168,7 @@ class ActiveFaults:
                 and fault.target in {"*", process}
                 and _between(fault.peer, peer)
             ):
-                self._fire(fault, f"to {peer}")
+                self._fire(fault, f"to {peer}", process)
                 return fault, entry.end_ns
         return None
 
@@ -165,18 +183,26 @@ class ActiveFaults:
         now_ns, longest = self._world.now_ns, None
         for entry in planned:
             if entry.holds(now_ns) and process != DRIVER and entry.fault.concerns(process, ask):
-                self._fire(entry.fault, shape(ask.target))
+                self._fire(entry.fault, shape(ask.target), process)
                 if longest is None or entry.end_ns > longest[1]:
                     longest = (entry.fault, entry.end_ns)
         return longest
 
-    def _fire(self, fault: AnyFault, site: str) -> None:
+    def _fire(self, fault: AnyFault, site: str, process: str) -> None:
         key = (fault.kind, site)
         self.fired[key] = self.fired.get(key, 0) + 1
+        if fault is not self._latest:
+            self._before = "" if self._latest is None else self._latest.kind
+            self._latest = fault
+        self.reached.add((*key, self._state(process)))
+
+    def _state(self, process: str) -> str:
+        after = f", after {self._before}" if self._before else ""
+        return f"{self._world.state_of(process)}{after}"
 
     def _happen(self, fault: AnyFault) -> None:
         if not self._healed:
-            self._fire(fault, "")
+            self._fire(fault, "", fault.target)
             self._world.happen(fault)
 
 

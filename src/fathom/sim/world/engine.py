@@ -92,7 +92,7 @@ class Engine:
         self.violation: Violation | None = None  # The first one; ends the run.
         self.aftermath_s = 0.0  # How long the run goes on after a violation, to record its consequences.
         self.detect_fights = False  # API servers name fights; a checker of `checkers/fights.py` turns it on.
-        self.error: BaseException | None = None  # An error of a checker, for example: the run proves nothing.
+        self.error: BaseException | None = None  # What a checker raised; ends the run.
         self._signing = signing
         self._tokens: Tokens = {}  # Shared by all API servers: each accepts every process, by its name.
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
@@ -177,10 +177,15 @@ class Engine:
             for reader in self.record_readers:
                 read(reader)
         except Exception as error:  # As with commits: it must not look like the process's error.
-            self.error = error
-            self.halt()
+            self.checker_raised(error)
 
     # Faults.
+
+    def state_of(self, process: str) -> str:
+        found = self.processes.get(process)
+        if found is None or not found.alive:
+            return "anywhere" if found is None else "dead"
+        return f"{'restarted' if found.incarnation > 1 else 'first life'}, {_work_of(found)}"
 
     def happen(self, fault: AnyFault) -> None:
         """Apply a momentary fault whose time has come."""
@@ -297,8 +302,7 @@ class Engine:
             for watcher in self.watchers:
                 watcher(changes)
         except Exception as error:  # A checker's own bug must not look like the store's answer.
-            self.error = error
-            self.halt()
+            self.checker_raised(error)
 
     def overheard(self, hear: Callable[[WatchListener], None]) -> None:
         """Pass a server's request or answer to the listeners."""
@@ -306,8 +310,12 @@ class Engine:
             for listener in self.listeners:
                 hear(listener)
         except Exception as error:  # As with commits: it must not look like the server's error.
-            self.error = error
-            self.halt()
+            self.checker_raised(error)
+
+    def checker_raised(self, error: Exception) -> None:
+        """End the run: what follows would not be checked."""
+        self.error = error
+        self.halt()
 
     def broken(self, violation: Violation) -> None:
         """Record a broken invariant and end the run. Only the first one counts."""
@@ -375,6 +383,14 @@ class Engine:
         for domain in self.graveyard:
             _close_tasks(domain)
         self._queue.clear()
+
+
+def _work_of(process: SimProcess) -> str:
+    """What it waits for. Watches are always open, and say nothing."""
+    if process.paused:
+        return "paused"
+    methods = {exchange.ask.method for exchange in process.asks.values() if not exchange.stream}
+    return "idle" if not methods else "reading" if methods == {"GET"} else "writing"
 
 
 def _close_tasks(domain: Domain) -> None:

@@ -18,13 +18,17 @@ class Menu(msgspec.Struct, frozen=True):
     happenings: tuple[str, ...] = ()  # Events that the scenario defines, by name.
     seconds: float = 30.0  # Faults begin within this time.
     most: int = 6
+    least: int = 0
     without: tuple[str, ...] = ()  # Kinds of fault that this scenario cannot have.
+    # Whose wall clocks `clock_steps` may set; (): those of `processes`. API servers only where they are
+    # named: by their clocks overrides end, and a scenario that judges this by the true time would break.
+    clocks: tuple[str, ...] = ()
 
 
 def draw(rng: random.Random, menu: Menu) -> list[AnyFault]:
     """Some faults, at random times, mostly short; in the order in which they begin."""
     makers = [make for name, make in MAKERS if name not in menu.without and _possible(name, menu)]
-    faults = [rng.choice(makers)(_draft(rng, menu)) for _ in range(rng.randrange(menu.most + 1))]
+    faults = [rng.choice(makers)(_draft(rng, menu)) for _ in range(rng.randrange(menu.least, menu.most + 1))]
     return sorted(faults, key=lambda fault: fault.at_s)
 
 

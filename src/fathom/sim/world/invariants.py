@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.body import decode_json
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.seams.seam import Ask

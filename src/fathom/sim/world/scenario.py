@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,12 @@ from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
 from fathom.seams.streams import Streams
 from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.world.clock_steps import (
+    DecisionsKeepTheirTime,
+    only_clock_steps,
+    stepped,
+    without_clock_steps,
+)
 from fathom.sim.world.engine import Engine, undisturbed
 from fathom.sim.world.fault_menu import Menu, draw
 from fathom.sim.world.faults import AnyFault
@@ -34,6 +41,9 @@ Tale = Callable[[Chronicle, int], Sequence[str]]  # From the chronicle, and when
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 DEADLINE_S = 1800.0  # Virtual time: no scenario takes that long.
+
+# A checker with a bug proves nothing, so its run does not hold; other runs go on.
+CHECKER_RAISES = "no checker raises an exception"
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +119,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     real_s: float
     fired: dict[str, int]  # 'fault at site' -> how often
     hits: dict[str, int]  # `sometimes`
+    reached: tuple[str, ...] = ()  # 'fault at site: state of the process that it met'
 
 
 def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> RunPlan:
@@ -121,6 +132,18 @@ def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> Run
     else:
         faults = scenario.scripted or tuple(draw(Streams(seed).stream("faults"), scenario.menu))
     return RunPlan(scenario=scenario.name, seed=seed, strategy=strategy, faults=faults, scale=scenario.scale)
+
+
+def own_faults(scenario: Scenario, seed: str) -> tuple[AnyFault, ...]:
+    """The faults that belong to the scenario itself."""
+    return tuple(scenario.faults_of(seed)) if scenario.faults_of is not None else scenario.scripted
+
+
+def clock_plan_of(scenario: Scenario, seed: str) -> RunPlan:
+    """Wall clocks are set, forward and back, and nothing else is done that is not the scenario's own."""
+    rng, own = Streams(seed).stream("clock-steps"), own_faults(scenario, seed)
+    plan = plan_of(scenario, seed)
+    return msgspec.structs.replace(plan, faults=stepped(rng, scenario.menu, own))
 
 
 def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
@@ -137,9 +160,11 @@ class ScenarioRun:
         *,
         chronicle: Chronicle | None = None,
         signing: SigningKey | None = None,
+        decisions: DecisionsKeepTheirTime | None = None,
     ) -> None:
         self.scenario = scenario
         self.plan = plan
+        self._decisions = decisions
         self.engine = Engine(
             plan.seed,
             signing=signing or world_key(),
@@ -148,9 +173,25 @@ class ScenarioRun:
             chronicle=Chronicle() if chronicle is None and scenario.chronicled else chronicle,
         )
         self.engine.aftermath_s = scenario.aftermath_s
-        self.world = World(
-            self.engine, servers=scenario.servers, checkers=tuple(scenario.checkers()), scale=plan.scale
-        )
+        self.world = World(self.engine, servers=scenario.servers, checkers=self._checkers(), scale=plan.scale)
+
+    def _checkers(self) -> tuple[Checker, ...]:
+        """The scenario's; and where only clocks are set, what that may not change."""
+        clocks: tuple[Checker, ...] = (self._decisions,) if self._decisions is not None else ()
+        if only_clock_steps(self.plan.faults, own_faults(self.scenario, self.plan.seed)):
+            clocks = (DecisionsKeepTheirTime(self._without_clock_steps),)
+        try:
+            return (*self.scenario.checkers(), *clocks)
+        except Exception as error:
+            self.engine.checker_raised(error)
+            return ()
+
+    def _without_clock_steps(self) -> Counter[str] | None:
+        """What the same run decides if no clock is set; None where it breaks anyway."""
+        faults = without_clock_steps(self.plan.faults)
+        plan, decisions = msgspec.structs.replace(self.plan, faults=faults), DecisionsKeepTheirTime()
+        result = ScenarioRun(self.scenario, plan, decisions=decisions).run()
+        return decisions.decisions if result.violation is None else None
 
     def run(self) -> Result:
         clock = SystemClock()
@@ -160,6 +201,7 @@ class ScenarioRun:
             self._tell()
         finally:
             engine.end()
+        reached = engine.faults.reached
         return Result(
             plan=self.plan,
             violation=engine.violation,
@@ -169,6 +211,7 @@ class ScenarioRun:
             real_s=(clock.monotonic_ns() - started_ns) / SECOND_NS,
             fired={f"{fault} {site}".strip(): n for (fault, site), n in engine.faults.fired.items()},
             hits=dict(self.world.hits),
+            reached=tuple(sorted(f"{fault} {site}".strip() + f": {state}" for fault, site, state in reached)),
         )
 
     def _tell(self) -> None:
@@ -177,17 +220,20 @@ class ScenarioRun:
             self.world.tell(self.scenario.story, deadline_s=DEADLINE_S)
         except Broken as broken:
             engine.broken(broken.violation)
-        except AssertionError as error:
-            engine.broken(
-                self._violation("the scenario's own assertion", f"{_place(error)}: {error}".rstrip(": "))
-            )
         except Exception as error:
-            if engine.error is not None:
-                raise
-            message = "".join(traceback.format_exception_only(error)).strip()
-            engine.broken(self._violation("the scenario raises no exception", f"{_place(error)}: {message}"))
+            engine.broken(self._violation(*self._raised(error)))
         if engine.violation is None:
             self._look_for_failures()
+
+    def _raised(self, error: Exception) -> tuple[str, str]:
+        """The invariant that an exception of a checker or of the scenario breaks, and the message."""
+        text = "".join(traceback.format_exception_only(error)).strip()
+        checker = raising_checker(error)
+        if checker or error is self.engine.error:
+            return CHECKER_RAISES, f"{checker or 'a checker'}: {_place(error)}: {text}"
+        if isinstance(error, AssertionError):
+            return "the scenario's own assertion", f"{_place(error)}: {error}".rstrip(": ")
+        return "the scenario raises no exception", f"{_place(error)}: {text}"
 
     def _look_for_failures(self) -> None:
         """An exception that no code caught is a bug, even if every invariant holds."""
@@ -199,6 +245,13 @@ class ScenarioRun:
     def _violation(self, invariant: str, message: str) -> Violation:
         """Removes memory addresses, which an assertion's message may contain: they differ between runs."""
         return Violation(invariant, ADDRESS.sub("0x…", message), self.engine.since_s)
+
+
+def raising_checker(error: BaseException) -> str:
+    """The name of the checker that raised it, directly or in something that it called; '' if none did."""
+    frames = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
+    checker = next((caller for caller in frames if isinstance(caller, Checker)), None)
+    return "" if checker is None else checker.name or type(checker).__name__
 
 
 def _place(error: BaseException) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.api.watch_cache import DECODED_EVENTS_MAX, WatchCache
+from fathom.api.resource_cache import DECODED_EVENTS_MAX
+from fathom.api.watch_cache import WatchCache
 from fathom.model.body import Body, decode_json, encode_json
 from fathom.store.protocol import Entry
 

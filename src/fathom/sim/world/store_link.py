@@ -173,6 +173,9 @@ class StoreLink:
     def problem(self) -> str:
         return ""
 
+    def accept_past(self) -> None:
+        pass  # It never goes back while it is open.
+
     async def request_progress(self) -> bool:
         return True
 

@@ -75,8 +75,14 @@ class World:
         self._driver: SimProcess | None = None
         self._moved_ns = 0  # When something other than a heartbeat was last committed.
         engine.watchers.append(self._check)
-        for checker in self.checkers:
-            checker.begin(self)
+        self._begin_checkers()
+
+    def _begin_checkers(self) -> None:
+        try:
+            for checker in self.checkers:
+                checker.begin(self)
+        except Exception as error:  # As at a commit: it ends the run, and not the exploration.
+            self.engine.checker_raised(error)
 
     def add_checker(self, checker: Checker) -> None:
         """A checker that needs something of the scenario. Add it before what it is about happens."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fathom.api.watch_cache import ResourceCache
+from fathom.api.resource_cache import ResourceCache
 from fathom.sim.zoo import put_back
 from fathom.store.protocol import Entry
 

@@ -46,7 +46,8 @@ const askedStep = (run) => (run.spec?.content?.steps ?? []).find((step) => step.
 
 // ${name} in a template is the value of a parameter.
 export function filled(text, run) {
-  const values = {...run.spec?.parameters, run: run.metadata.name, uid: run.metadata.uid, namespace: run.metadata.namespace};
+  const defaults = Object.fromEntries((run.spec?.content?.parameters ?? []).map((each) => [each.name, each.default]).filter(([, value]) => value != null));
+  const values = {...defaults, ...run.spec?.parameters, run: run.metadata.name, uid: run.metadata.uid, namespace: run.metadata.namespace};
   return String(text ?? "").replace(/\$\{(\w[\w-]*)\}/g, (whole, name) => (Object.hasOwn(values, name) ? values[name] : whole));
 }
 

@@ -1,5 +1,5 @@
 """Volumes that tie a pod to nodes: node affinity and zone labels of the volumes that its claims are bound to.
-Provisioning is not decided here."""
+Provisioning is not decided here. A pod that claims devices is refused: without them it would never start."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ def _reason(text: str, *names: str) -> Reason:
 UNREACHABLE = _reason("node(s) had volume node affinity conflict")
 ELSEWHERE = _reason("node(s) had no available volume zone")
 UNBOUND = _reason("pod has unbound immediate PersistentVolumeClaims")
+DEVICES = _reason("pod claims devices (resourceClaims), which this scheduler does not allocate")
 
 
 def volumes(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
     codes = rows.codes()
+    if shape.devices:
+        codes[codes == 0] = reasons.code(DEVICES)
     for claim in shape.claims:
         volume = world.volumes.get((shape.namespace, claim))
         if volume is not None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.agent.spdy import (
+from fathom.api.spdy import (
     DICTIONARY,
     FIN,
     GOAWAY,

@@ -1,0 +1,81 @@
+"""Whether an object may be stored as it is: its schema, its metadata, the rules of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.api.core import Call, Core
+from fathom.kinds.shape import GROUP
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.rules import metadata as metadata_rules
+from fathom.model.errors import Cause, TooManyCauses, invalid
+from fathom.model.objects import Obj, metadata
+
+# Subresources whose writers report: they cannot change the desired state.
+APPROVAL = "approval"
+REPORTS = frozenset({"status", APPROVAL})
+
+
+def check_own_kind(core: Core, call: Call, obj: Obj, old: Obj | None = None, subresource: str = "") -> None:
+    """Admission and the ledger read fathom's own kinds as structs: an object that does not fit its struct
+    must not get that far. Built-in kinds are checked when they are decoded, and nothing here reads custom
+    kinds."""
+    if call.kind.group != GROUP:
+        return
+
+    def check() -> list[Cause]:
+        causes = core.decoder.causes(call.kind, obj)
+        if causes or subresource:
+            return causes
+        strategy = core.strategy(call.kind)
+        return strategy.validate_create(obj) if old is None else strategy.validate_update(obj, old)
+
+    _refuse(call.kind, obj, check)
+
+
+def validate_create(core: Core, call: Call, obj: Obj) -> None:
+    strategy = core.strategy(call.kind)
+
+    def check() -> list[Cause]:
+        causes = metadata_rules.create_causes(obj, call.kind)
+        shape = core.decoder.causes(call.kind, obj)
+        causes += shape
+        if not shape:  # The strategy of a fathom.dev kind relies on its schema.
+            causes += strategy.validate_create(obj)
+        return causes
+
+    _refuse(call.kind, obj, check)
+    for warning in strategy.warnings(obj):
+        call.warn(warning)
+
+
+def validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
+    strategy = core.strategy(call.kind)
+    _refuse(call.kind, obj, lambda: _update_causes(core, call, obj, old, subresource))
+    if subresource in REPORTS:
+        return
+    if strategy.warns and not subresource and strategy.generation_changed(obj, old):
+        for warning in strategy.warnings(obj):
+            call.warn(warning)
+
+
+def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> list[Cause]:
+    strategy = core.strategy(call.kind)
+    shape = core.decoder.causes(call.kind, obj)
+    if subresource in REPORTS:
+        return shape or strategy.validate_status(obj, old)
+    causes = shape + metadata_rules.update_causes(obj, old, call.kind)
+    if not subresource and not shape:  # The strategy of a fathom.dev kind relies on its schema.
+        causes += strategy.validate_update(obj, old)
+    return causes
+
+
+def _refuse(kind: Kind, obj: Obj, check: Callable[[], list[Cause]]) -> None:
+    """Raises ApiError if the check finds anything wrong with the object."""
+    try:
+        causes = check()
+    except TooManyCauses as many:
+        causes = many.found
+    if causes:
+        name = str(metadata(obj).get("name") or metadata(obj).get("generateName") or "")
+        raise invalid(group=kind.group, kind=kind.kind, name=name, causes=causes)

@@ -1,0 +1,112 @@
+"""What a survey means: a row for each thing that a server has or lacks, and what each lack costs. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fathom.attach.kinds import MIRRORED, MirroredKind
+from fathom.attach.rights import READ, scheduling
+from fathom.attach.survey import Survey
+from fathom.model.accounts import SYSTEM_NAMESPACE
+
+State = Literal["yes", "no", "needed"]  # 'needed': it lacks, and without it nothing works.
+
+
+class AttachFinding(msgspec.Struct, frozen=True, rename="camel"):
+    """A document of the command line: its names are stable."""
+
+    check: str
+    state: State
+    found: str
+    cost: str = ""  # Of a lack.
+
+
+def findings_of(survey: Survey, *, observe_only: bool) -> list[AttachFinding]:
+    findings = [
+        AttachFinding("server", "yes", f"{survey.version} at {survey.url}"),
+        *([_own()] if survey.is_fathom else []),
+        _watch_list(survey),
+        _scheduler(survey),
+        *_kinds(survey),
+        _audit(),
+    ]
+    return findings if observe_only else [*findings, *_rights(survey), _namespace(survey)]
+
+
+def is_possible(findings: list[AttachFinding]) -> bool:
+    return all(finding.state != "needed" for finding in findings)
+
+
+def readable(survey: Survey) -> list[MirroredKind]:
+    """The kinds that can be copied, each with the namespaces where that is allowed."""
+    denied = {(right.name, right.namespace) for right in survey.denied if right.verbs == READ}
+    kinds = []
+    for kind in MIRRORED:
+        places = [place for place in kind.namespaces or ("",) if (kind.name, place) not in denied]
+        if places and kind.name not in survey.absent:
+            kinds.append(msgspec.structs.replace(kind, namespaces=tuple(filter(None, places))))
+    return kinds
+
+
+def _own() -> AttachFinding:
+    return AttachFinding(
+        "fathom", "needed", "the server is fathom's own", "nothing is to be attached: ask it directly"
+    )
+
+
+def _watch_list(survey: Survey) -> AttachFinding:
+    if survey.has_watch_list:
+        return AttachFinding("WatchList", "yes", "lists are streamed")
+    return AttachFinding(
+        "WatchList", "no", "not served, or never ended", "lists are read in pages: a slower start"
+    )
+
+
+def _scheduler(survey: Survey) -> AttachFinding:
+    if survey.leader:
+        return AttachFinding("kube-scheduler", "yes", f"{survey.leader} leads")
+    cost = "whether pods wait for a scheduler that is not there is not known"
+    return AttachFinding(
+        "kube-scheduler", "no", "nobody holds kube-system/kube-scheduler, or it is hidden", cost
+    )
+
+
+def _kinds(survey: Survey) -> list[AttachFinding]:
+    """One row for all that can be read, and one for each kind that cannot."""
+    can = {kind.name for kind in readable(survey)}
+    rows = [AttachFinding("kinds to read", "yes", f"{len(can)} of {len(MIRRORED)}")]
+    for kind in MIRRORED:
+        if kind.name not in can:
+            why = "not served" if kind.name in survey.absent else "you may not list and watch them"
+            rows.append(AttachFinding(kind.name, "needed" if kind.needed else "no", why, kind.lack))
+    return rows
+
+
+def _audit() -> AttachFinding:
+    return AttachFinding(
+        "audit log", "no", "no API serves it", "writers are those of managedFields: programs, not users"
+    )
+
+
+def _rights(survey: Survey) -> list[AttachFinding]:
+    rows = [
+        AttachFinding(
+            f"{' '.join(right.verbs)} {right.name}",
+            "needed" if right.needed else "no",
+            "you may not",
+            right.lack,
+        )
+        for right in scheduling()
+        if right in survey.denied
+    ]
+    return rows or [AttachFinding("rights to schedule", "yes", "all")]
+
+
+def _namespace(survey: Survey) -> AttachFinding:
+    if survey.has_namespace:
+        return AttachFinding(f"namespace {SYSTEM_NAMESPACE}", "yes", "installed")
+    return AttachFinding(
+        f"namespace {SYSTEM_NAMESPACE}", "no", "not installed", "it is created, with your consent"
+    )

@@ -1,0 +1,66 @@
+"""The objects that `fathom attach` installs: a namespace, a service account, and roles of its rights. Pure.
+
+No CustomResourceDefinitions: nothing in a foreign cluster would enforce a quota, a policy or an override of
+ours yet, and an object that does nothing misleads whoever writes it.
+"""
+
+from __future__ import annotations
+
+from fathom.attach.kinds import MIRRORED
+from fathom.attach.rights import observing, rules_of, scheduling
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.objects import Obj
+
+MANAGED_BY, OURS = "app.kubernetes.io/managed-by", "fathom-attach"
+LABELS = {"app.kubernetes.io/name": "fathom", MANAGED_BY: OURS}
+SELECTOR = f"{MANAGED_BY}={OURS}"
+RBAC = "rbac.authorization.k8s.io"
+ACCOUNT = "fathom"
+OBSERVER, SCHEDULER = "fathom-observer", "fathom-scheduler"
+
+
+def objects_to_install(*, observe_only: bool) -> list[Obj]:
+    """In an order in which they can be created."""
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(SYSTEM_NAMESPACE)},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(ACCOUNT, SYSTEM_NAMESPACE)},
+        *_cluster_role(OBSERVER, rules_of(observing())),
+    ]
+    for namespace in sorted({namespace for kind in MIRRORED for namespace in kind.namespaces}):
+        objects += _role(OBSERVER, namespace, rules_of(observing(), namespace))
+    if not observe_only:
+        objects += _cluster_role(SCHEDULER, rules_of(scheduling()))
+        objects += _role(SCHEDULER, SYSTEM_NAMESPACE, rules_of(scheduling(), SYSTEM_NAMESPACE))
+    return objects
+
+
+def _meta(name: str, namespace: str = "") -> Obj:
+    place = {"namespace": namespace} if namespace else {}
+    return {"name": name, **place, "labels": dict(LABELS)}
+
+
+def _cluster_role(name: str, rules: list[Obj]) -> list[Obj]:
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _meta(name), "rules": rules}
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": _meta(name),
+        **_bound("ClusterRole", name),
+    }
+    return [role, binding]
+
+
+def _role(name: str, namespace: str, rules: list[Obj]) -> list[Obj]:
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": _meta(name, namespace), "rules": rules}
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": _meta(name, namespace),
+        **_bound("Role", name),
+    }
+    return [role, binding]
+
+
+def _bound(kind: str, name: str) -> Obj:
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE}
+    return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": name}, "subjects": [subject]}

@@ -1,0 +1,87 @@
+"""A Kubernetes that knows nothing of fathom: an API server without fathom.dev, and a copy of it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.api.harness import ADMIN, Api, serving
+from tests.cli.asking import listening
+
+from fathom.api.http import Http
+from fathom.ask.collect import Sources
+from fathom.attach.kinds import MIRRORED
+from fathom.attach.mirror import Mirror
+from fathom.client.http import ServerAddress
+from fathom.record.audit_index import AuditIndex
+from fathom.seams.log import NoLog
+from fathom.seams.outside import live
+from fathom.store.memory import MemoryStore
+
+NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
+
+
+class Foreign:
+    def __init__(self, api: Api, url: str) -> None:
+        self.api = api
+        self.url = url
+
+    def address(self, token: str = ADMIN) -> ServerAddress:
+        head = (("authorization", f"Bearer {token}"),)
+        return ServerAddress(self.url, ssl.create_default_context(), lambda: head)
+
+
+@asynccontextmanager
+async def foreign(data: Path) -> AsyncIterator[Foreign]:
+    data.mkdir(exist_ok=True)
+    async with serving(data, own_kinds=False) as api:
+        http = Http(api.parts.server, keep_alive_s=60)
+        async with listening(http.connection) as url:
+            try:
+                yield Foreign(api, url)
+            finally:
+                await http.stop(patience_s=1)
+
+
+@asynccontextmanager
+async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -> AsyncIterator[Api]:
+    """A read-only server with a complete copy, which follows."""
+    data.mkdir(exist_ok=True)
+    store = MemoryStore()
+    mirrors: list[Mirror] = []
+    sources = Sources(
+        audit=AuditIndex(data / "audit"),
+        attached=cluster.url,
+        copied=frozenset(kind.name for kind in MIRRORED),
+        behind=lambda: mirrors[0].failing.behind() if mirrors else "",
+    )
+    async with serving(data, store, sources=sources, read_only="a copy") as api:
+        mirror = Mirror(
+            cluster.address(),
+            MIRRORED,
+            store,
+            stored=lambda resource: api.core.cache.copied(resource)[2],
+            copied_before=copied_before,
+            audit=api.audit,
+            outside=live(),
+            log=NoLog(),
+        )
+        mirrors.append(mirror)
+        following = asyncio.create_task(mirror.run())
+        try:
+            async with asyncio.timeout(20):
+                await mirror.synced
+            yield api
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+
+def without_versions(obj: Any) -> Any:
+    """The object without what differs between two clusters that are equal."""
+    meta = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": meta}

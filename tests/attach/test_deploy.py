@@ -1,0 +1,33 @@
+"""The manifests in deploy/attach are those that `fathom attach` prints, and run it with its account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fathom.attach.installed import ACCOUNT, LABELS, objects_to_install
+from fathom.model.accounts import SYSTEM_NAMESPACE
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "attach"
+
+
+@pytest.mark.parametrize(("folder", "observe_only"), [(".", False), ("observe-only", True)])
+def test_the_manifests_are_those_that_attach_prints(folder: str, observe_only: bool) -> None:
+    kept = list(yaml.safe_load_all((DEPLOY / folder / "installed.yaml").read_text()))
+    assert kept == objects_to_install(observe_only=observe_only)
+
+
+@pytest.mark.parametrize(("folder", "observe_only"), [(".", False), ("observe-only", True)])
+def test_the_deployment_runs_attach_and_goes_with_its_namespace(folder: str, observe_only: bool) -> None:
+    listed: dict[str, Any] = yaml.safe_load((DEPLOY / folder / "kustomization.yaml").read_text())
+    assert listed["resources"] == ["installed.yaml", "deployment.yaml"]
+    deployment = yaml.safe_load((DEPLOY / folder / "deployment.yaml").read_text())
+    assert deployment["metadata"] == {"name": "fathom", "namespace": SYSTEM_NAMESPACE, "labels": LABELS}
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["serviceAccountName"] == ACCOUNT
+    assert container["args"][0] == "attach"
+    assert ("--observe-only" in container["args"]) == observe_only

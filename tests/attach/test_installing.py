@@ -1,0 +1,220 @@
+"""What is installed in a foreign cluster: exactly the rights that are used, and nothing of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.api.harness import JANE
+from tests.attach.foreign import PODS, Foreign, foreign
+from tests.cli.asking import pod
+
+from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
+from fathom.attach.installed import objects_to_install
+from fathom.attach.installing import NotInstalled, install, remove
+from fathom.attach.kinds import MIRRORED
+from fathom.attach.rights import Right, observing, rules_of, scheduling
+from fathom.attach.survey import Survey, survey
+from fathom.cli.attach import refuse_fight
+from fathom.cli.leases import check_namespace
+from fathom.cli.problem import Problem
+from fathom.client.api import Api
+from fathom.client.once import api_of
+from fathom.model.errors import ApiError
+
+KINDS = (
+    "api/v1/namespaces", "api/v1/serviceaccounts", "api/v1/pods", "api/v1/secrets", "api/v1/configmaps",
+    "apis/rbac.authorization.k8s.io/v1/clusterroles", "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "apis/rbac.authorization.k8s.io/v1/roles", "apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "apis/coordination.k8s.io/v1/leases", "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+)  # fmt: skip
+
+
+def told(story: Callable[[Foreign, Api], Awaitable[None]], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with foreign(tmp_path) as cluster, api_of(cluster.address()) as api:
+            await story(cluster, api)
+
+    asyncio.run(main())
+
+
+async def dump(cluster: Foreign) -> dict[str, Any]:
+    """Every object, without versions and times."""
+    found = {}
+    for path in KINDS:
+        for item in (await cluster.api.get(f"/{path}")).obj["items"]:
+            meta = item["metadata"]
+            for varying in ("resourceVersion", "managedFields"):
+                meta.pop(varying, None)
+            found[f"{path} {meta.get('namespace', '')}/{meta['name']}"] = item
+    return found
+
+
+def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        made = pod("web", "1")
+        assert (await cluster.api.post(PODS, made)).status == 201
+        before = await dump(cluster)
+        lines = await install(api, objects_to_install(observe_only=False))
+        assert len(lines) == 12
+        assert "created namespace fathom-system" in lines
+        assert await install(api, objects_to_install(observe_only=True)) != lines  # They are there already.
+        marked = {"metadata": {"annotations": {"fathom.dev/decision": "d-1", "mine": "stays"}}}
+        await cluster.api.patch(f"{PODS}/web", marked)
+        retrying = {"status": {"conditions": [{"type": "SchedulingRetrying", "status": "True"}]}}
+        await cluster.api.patch(f"{PODS}/web/status", retrying, kind="strategic")
+        lease = {"metadata": {"name": "scheduler-fathom"}, "spec": {}}
+        await cluster.api.post("/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases", lease)
+        assert await dump(cluster) != before
+        removed = await remove(api)
+        assert removed[:3] == [
+            "removed lease fathom-system/scheduler-fathom",
+            "removed fathom.dev/decision of pod default/web",
+            "removed condition SchedulingRetrying of pod default/web",
+        ]
+        await cluster.api.patch(
+            f"{PODS}/web", {"metadata": {"annotations": None}}
+        )  # What the test itself added.
+        assert await dump(cluster) == before
+        assert await remove(api) == []
+
+    told(story, tmp_path)
+
+
+def test_what_somebody_else_made_stays(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        theirs = {"metadata": {"name": "fathom-system", "labels": {"team": "platform"}}}
+        await cluster.api.post("/api/v1/namespaces", theirs)
+        await install(api, objects_to_install(observe_only=False))
+        await remove(api)
+        kept = await cluster.api.get("/api/v1/namespaces/fathom-system")
+        assert (kept.status, kept.obj["metadata"]["labels"]["team"]) == (200, "platform")
+        left = await cluster.api.get("/apis/rbac.authorization.k8s.io/v1/namespaces/fathom-system/roles")
+        assert left.obj["items"] == []
+
+    told(story, tmp_path)
+
+
+def test_detach_waits_for_no_scheduler_that_still_runs(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        await install(api, objects_to_install(observe_only=False))
+        lease = {"metadata": {"name": "scheduler-fathom"}, "spec": {"holderIdentity": "me_1"}}
+        await cluster.api.post("/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases", lease)
+        before = await dump(cluster)
+        with pytest.raises(NotInstalled, match="a scheduler still runs as me_1: stop it first"):
+            await remove(api)
+        assert await dump(cluster) == before
+
+    told(story, tmp_path)
+
+
+def test_a_server_without_the_namespace_of_the_lease_is_named(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        with pytest.raises(Problem, match=r"has no namespace fathom-system, .*`fathom attach`"):
+            await check_namespace(cluster.address(), "fathom-system/scheduler")
+        await check_namespace(cluster.address(), "default/scheduler")
+        await check_namespace(cluster.address(), "")
+
+    told(story, tmp_path)
+
+
+ALL = [*observing(), *scheduling()]
+
+
+def test_an_administrator_lacks_nothing(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        seen = await survey(api, cluster.url, ALL)
+        assert seen == Survey(
+            url=cluster.url, version=seen.version, is_fathom=False, absent=frozenset(), denied=frozenset(),
+            has_watch_list=True, leader="", has_namespace=False,
+        )  # fmt: skip
+        findings = findings_of(seen, observe_only=False)
+        assert is_possible(findings)
+        assert findings[-1] == AttachFinding(
+            "namespace fathom-system", "no", "not installed", "it is created, with your consent"
+        )
+        assert readable(seen) == list(MIRRORED)
+
+    told(story, tmp_path)
+
+
+def test_a_user_without_rights_learns_what_each_lack_costs(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        async with api_of(cluster.address(JANE)) as limited:
+            seen = await survey(limited, cluster.url, ALL)
+        assert seen.denied == frozenset(ALL)
+        findings = findings_of(seen, observe_only=False)
+        assert not is_possible(findings)
+        rows = {finding.check: (finding.state, finding.cost) for finding in findings}
+        assert rows["pods"] == ("needed", "nothing can be observed")
+        assert rows["events"] == ("no", "who scheduled a pod, and what kubelets say, is not known")
+        assert rows["create pods/binding"] == ("needed", "it cannot schedule")
+        assert rows["delete pods"] == ("no", "pods of higher priority preempt none")
+
+    told(story, tmp_path)
+
+
+def test_a_kind_that_is_allowed_in_one_namespace_is_read_there() -> None:
+    hidden = Right(("get", "list", "watch"), "coordination.k8s.io", "leases", "", False, "kube-system")
+    seen = Survey(
+        url="u", version="v", is_fathom=False, absent=frozenset({"cronjobs.batch"}),
+        denied=frozenset({hidden}), has_watch_list=False, leader="", has_namespace=False,
+    )  # fmt: skip
+    kinds = {kind.name: kind.namespaces for kind in readable(seen)}
+    assert kinds["leases.coordination.k8s.io"] == ("fathom-system",)
+    assert "cronjobs.batch" not in kinds
+    assert len(kinds) == len(MIRRORED) - 1
+
+
+def test_a_fathom_of_our_own_is_not_attached_to() -> None:
+    seen = Survey(
+        url="u", version="v", is_fathom=True, absent=frozenset(), denied=frozenset(), has_watch_list=True,
+        leader="", has_namespace=True,
+    )  # fmt: skip
+    assert not is_possible(findings_of(seen, observe_only=True))
+
+
+def test_the_pods_of_a_kube_scheduler_that_leads_are_left_to_it() -> None:
+    seen = Survey(
+        url="u", version="v", is_fathom=False, absent=frozenset(), denied=frozenset(), has_watch_list=True,
+        leader="master-1_ab", has_namespace=True,
+    )  # fmt: skip
+    with pytest.raises(Problem, match=r"kube-scheduler \(master-1_ab\) takes the pods of default-scheduler"):
+        refuse_fight(seen, ("default-scheduler",))
+    refuse_fight(seen, ("fathom",))
+    refuse_fight(msgspec.structs.replace(seen, leader=""), ("default-scheduler",))
+
+
+def test_an_observer_may_only_read_and_sees_no_secrets() -> None:
+    rules = [rule for obj in objects_to_install(observe_only=True) for rule in obj.get("rules") or ()]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    resources = {resource for rule in rules for resource in rule["resources"]}
+    assert resources == {kind.resource.plural for kind in MIRRORED}
+    assert not resources & {"secrets", "configmaps", "*"}
+
+
+def test_a_scheduler_may_write_what_it_writes_and_no_more() -> None:
+    writes = {
+        (verb, resource)
+        for rule in rules_of(scheduling())
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        if verb not in {"get", "list", "watch"}
+    }
+    assert writes == {
+        ("create", "pods/binding"), ("patch", "pods/status"), ("delete", "pods"), ("create", "events"),
+        ("patch", "events"),
+    }  # fmt: skip
+
+
+def test_a_server_that_does_not_answer_is_an_error_not_an_empty_survey(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        async with api_of(cluster.address("nobody")) as unknown:
+            with pytest.raises(ApiError, match="Unauthorized"):
+                await survey(unknown, cluster.url, ALL)
+
+    told(story, tmp_path)

@@ -1,0 +1,99 @@
+"""Wall clocks are set: durations must not change. On deciders that measure them well, and badly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.sim.small import running
+
+from fathom.client.api import Api, Resource
+from fathom.seams.process import Inside
+from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, LoseReply, Skew
+from fathom.sim.world.scenario import RunPlan, Scenario, clock_plan_of, scenario, tell
+from fathom.sim.world.world import World
+
+NODES = Resource("", "v1", "nodes", namespaced=False)
+TIMES_OUT_S = 60.0
+
+
+def wall_s(inside: Inside) -> float:
+    return inside.outside.clock.now_ns() / 1e9
+
+
+def loop_s(inside: Inside) -> float:
+    return asyncio.get_running_loop().time()
+
+
+def tainting(now_s: Callable[[Inside], float]) -> Callable[[Inside], Inside]:
+    """Taints a node that it has known for a minute, by the clock that it is given."""
+
+    async def main(inside: Inside) -> None:
+        began_s = now_s(inside)
+        while now_s(inside) - began_s < TIMES_OUT_S:
+            await asyncio.sleep(1)
+        taint = {"spec": {"taints": [{"key": "gone", "effect": "NoExecute"}]}}
+        await Api(inside.seam).patch(NODES, "", "node-1", taint)
+
+    return running(main)
+
+
+def told_by(now_s: Callable[[Inside], float]) -> Scenario:
+    @scenario(Menu(processes=("health",), seconds=20), name="health")
+    async def health(world: World) -> None:
+        """A node is known for half a minute."""
+        await world.apply(NODES, {"metadata": {"name": "node-1"}})
+        world.process("health", tainting(now_s))
+        await world.sleep(TIMES_OUT_S / 2)
+
+    return health
+
+
+def plan(*faults: AnyFault) -> RunPlan:
+    return RunPlan(scenario="health", seed="1", faults=faults)
+
+
+FORWARD = Skew(at_s=5, target="health", skew_s=400.0)
+
+
+def test_a_duration_that_is_measured_by_the_wall_clock_is_found() -> None:
+    violation = tell(told_by(wall_s), plan(FORWARD)).violation
+    assert violation is not None
+    assert (violation.invariant, violation.message) == (
+        "setting a wall clock changes nothing that is measured by durations",
+        "health taints node-1 with gone: once, and never if no clock is set",
+    )
+
+
+@pytest.mark.parametrize("skew_s", [400.0, -400.0])
+def test_a_duration_that_is_measured_monotonically_holds(skew_s: float) -> None:
+    assert tell(told_by(loop_s), plan(Skew(at_s=5, target="health", skew_s=skew_s))).violation is None
+
+
+def test_only_runs_whose_only_faults_are_clock_steps_are_compared() -> None:
+    assert tell(told_by(wall_s), plan(FORWARD, LoseReply(at_s=1, target="health"))).violation is None
+
+
+def test_a_plan_of_clock_steps_has_one_forward_and_one_back_and_follows_from_its_seed() -> None:
+    steps = clock_plan_of(told_by(loop_s), "7").faults
+    assert [type(step) for step in steps] == [Skew, Skew]
+    assert sorted(step.skew_s > 0 for step in steps if isinstance(step, Skew)) == [False, True]
+    assert {step.target for step in steps} == {"health"}
+    assert steps == clock_plan_of(told_by(loop_s), "7").faults != clock_plan_of(told_by(loop_s), "8").faults
+
+
+def test_an_eviction_is_charged_though_the_controllers_clock_is_minutes_ahead() -> None:
+    drains = SCENARIOS["drains"]
+    plan = clock_plan_of(drains, "1")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [-400.0, 400.0]
+    assert tell(drains, plan).violation is None
+
+
+def test_a_rollout_completes_though_the_controllers_clock_was_minutes_behind() -> None:
+    refused = SCENARIOS["refused-for-long"]
+    plan = clock_plan_of(refused, "2")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [3.0, -400.0]
+    assert tell(refused, plan).violation is None
