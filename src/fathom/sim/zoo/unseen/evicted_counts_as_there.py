@@ -9,6 +9,6 @@ ROOM = "controllers/budget"
 
 rewrite(
     still_disrupted,
-    "if name in present and seconds(since) + CONFIRM_S > seconds(now)",
+    "if name in present and _left_s(name, since, now, seen_s) > 0",
     "if False",
 )

@@ -3,7 +3,7 @@ object lands on its successor."""
 
 from __future__ import annotations
 
-from fathom.api.writing import _check_identity
+from fathom.api.drafts import _check_identity
 from fathom.sim.zoo import rewrite
 
 ROOM = "api"
