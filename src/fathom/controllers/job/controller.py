@@ -23,17 +23,13 @@ from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.progress.controller import WORKLOAD_PROGRESS
 from fathom.controllers.progress.missing_pods import plan_refused
 from fathom.controllers.progress.plan import progress_name
-from fathom.controllers.refusals import REPLICA_FAILURE
 from fathom.controllers.replicaset.controller import RACES
 from fathom.controllers.workload_events import of_job
-from fathom.model.conditions import PODS_REFUSED
 from fathom.model.declared import RESOURCE_QUOTAS, Reads, Writes
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 JOB_NAME = "batch.kubernetes.io/job-name"  # A label.
-# Conditions by which it reports that the server refuses its pods.
-REFUSED = tuple(f"status.conditions[type={each}]" for each in (REPLICA_FAILURE, PODS_REFUSED))
 TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespace/job'.
 
 
@@ -74,7 +70,7 @@ class Jobs:
     writes: ClassVar[tuple[Writes, ...]] = (
         Writes("Job", ("status",), deletes=True),
         Writes("Pod", ("metadata.finalizers", "metadata.ownerReferences"), creates=True, deletes=True),
-        Writes("WorkloadProgress", REFUSED),
+        Writes("WorkloadProgress", ("status.conditions",)),  # That the server refuses its pods.
     )
     takes: ClassVar[tuple[str, ...]] = (RESOURCE_QUOTAS,)
 
