@@ -27,6 +27,7 @@ from fathom.record.journal import KeptDecision
 from fathom.record.replay import ReplayResult
 from fathom.record.tape_list import TapeSummary
 from fathom.sim.continuation import Continuation
+from fathom.store.migrate import Migrated
 from fathom.store.verify import Verified
 from fathom.web.page import ShownSession
 
@@ -379,6 +380,12 @@ DOCUMENTS = (
         """What is in the store, or in the backup: the fields below, and `sound`, whether there are no
         `problems`. `store verify` exits with 1 if there are.""",
         (Verified,),
+    ),
+    Document(
+        "fathom store migrate",
+        ("store migrate",),
+        "What was copied, and the revision of the target.",
+        (Migrated,),
     ),
     Document(
         "fathom sim",

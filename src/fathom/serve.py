@@ -28,6 +28,7 @@ from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki,
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
+from fathom.api.core import Core
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
 from fathom.api.web_page import WebPage
@@ -36,10 +37,13 @@ from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.metrics.process import process_metrics
+from fathom.model.cause import WakeCause
 from fathom.model.decision import NoJournal, Subject
+from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.model.record_query import DecisionReader
 from fathom.model.user import User
+from fathom.node_certificates import NodeCertificates
 from fathom.open_files import take_all
 from fathom.private_files import NotOurs, prepare_directory, write_private
 from fathom.record.audit import AuditLog
@@ -53,6 +57,7 @@ from fathom.record.ring import RingBusy
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.stopping import restarts, stop_event
+from fathom.store.migrate import check_finished
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
 from fathom.store.retention import Retention
@@ -69,6 +74,11 @@ from fathom.web.sessions import Sessions
 KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
 BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
 STOP_S = 3  # Time that running requests get to finish when the server stops.
+# With other servers on the store: how long the server answers on after it has said that it is not ready. Load
+# balancers and clients go to another one meanwhile.
+DRAIN_S = 3.0
+WITHDRAW_S = 1.0
+SETTLE_S = 1.0  # For the first request on connections that were made just before.
 TOKENS_CHECK_S = 5.0
 SESSIONS_CHECK_S = 2.0  # How long a watch of the web page may outlive its session's end.
 INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to index so many, in 15 ms.
@@ -78,9 +88,12 @@ INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to
 # containers are some megabytes, and scanning them takes some milliseconds.
 GC_CONTAINERS = 50_000
 
+STOPPED = WakeCause("event", "the API server stops")
+
 CREDENTIALS = "credentials"
 PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 class Copying(Protocol):
@@ -116,6 +129,7 @@ def run_api(
     page_hosts: tuple[str, ...] = (),
     copying: Copying | None = None,
     own_kinds: bool = True,
+    drain_s: float | None = None,
 ) -> None:
     """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError. `own_kinds`
     False: as a Kubernetes that does not know fathom.dev."""
@@ -141,6 +155,7 @@ def run_api(
                 warnings=warnings,
                 copying=copying,
                 own_kinds=own_kinds,
+                drain_s=drain_s,
             )
         )
 
@@ -188,6 +203,7 @@ class Running(msgspec.Struct, frozen=True):
     warnings: list[str]  # Shown to the user once the server is ready.
     traces: SpanQueue | None = None
     copying: Copying | None = None
+    drain_s: float = 0.0
 
 
 def _sources(data: Path, audit: AuditIndex, copying: Copying | None) -> Sources:
@@ -215,6 +231,7 @@ async def _run(
     warnings: list[str],
     copying: Copying | None,
     own_kinds: bool,
+    drain_s: float | None,
 ) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
@@ -222,6 +239,7 @@ async def _run(
     opened = await open_store(store)
     traces = open_traces(os.environ, log)
     try:
+        await check_finished(opened)
         data_format.adopt(data)  # A store elsewhere has not done so.
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
             warnings.append(
@@ -277,6 +295,7 @@ async def _run(
                 warnings,
                 traces,
                 copying,
+                _drain_s(drain_s, store),
             )
         )
         await agents.close()
@@ -385,10 +404,9 @@ async def _serve(running: Running) -> None:
         if not stop.is_set():
             _announce(running)
         await stop.wait()
-        core.stopping = True
-        core.cache.wake_all()  # Watches end by themselves.
-        listening.close()
-        await http.stop(patience_s=STOP_S)
+        core.draining = True  # Before anything else: readyz fails while all is still answered.
+        await _withdraw(running)
+        await stop_serving(core, http, listening, drain_s=running.drain_s)
         for task in background:
             task.cancel()
 
@@ -398,7 +416,8 @@ async def _begin(running: Running, group: asyncio.TaskGroup, stop: asyncio.Event
     a copy what it cannot see the owners of."""
     parts, copying = running.parts, running.copying
     if copying is None:
-        tasks = [group.create_task(parts.housekeeping.run()), group.create_task(parts.fights.run())]
+        work = (parts.housekeeping.run(), parts.fights.run(), _node_certificates(running).run())
+        tasks = [group.create_task(part) for part in work]
         await bootstrap(parts)
         return tasks
     await bootstrap(parts)
@@ -409,6 +428,51 @@ async def _begin(running: Running, group: asyncio.TaskGroup, stop: asyncio.Event
     for wait in waits:
         wait.cancel()
     return [task]
+
+
+def _node_certificates(running: Running) -> NodeCertificates:
+    writer = running.parts.writer("node-certificates")
+    return NodeCertificates(
+        writer, running.parts.core.cache, running.pki, running.outside.clock, log=running.log
+    )
+
+
+def _drain_s(wanted_s: float | None, store: str) -> float:
+    if wanted_s is not None:
+        return wanted_s
+    return DRAIN_S if store.startswith("etcd") else 0.0
+
+
+async def stop_serving(core: Core, http: Http, listening: asyncio.Server, *, drain_s: float) -> None:
+    """Not ready, but serving while clients go to other servers; then no new connections; then watches end by
+    themselves, and what runs is finished."""
+    core.draining = True
+    if drain_s:
+        await http.drain(seconds=drain_s)
+    listening.close()
+    core.stopping = True
+    core.cache.wake_all()
+    if drain_s:
+        await http.drain(seconds=SETTLE_S)
+    await http.stop(patience_s=STOP_S)
+
+
+async def _withdraw(running: Running) -> None:
+    """Delete the slice that leads pods to us: the other servers have theirs. Servers that listen on every
+    address of their machine are all at 127.0.0.1 for the pods beside them, and share a slice."""
+    alone = not running.parts.core.shared_store or not running.drain_s
+    if alone or running.listener.getsockname()[0] in ANY_ADDRESS:
+        return
+    folder = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    mine = own_slice(*_reachable(running))
+    path, why = f"{folder}/{mine['metadata']['name']}", "the API server stops"
+    try:
+        async with asyncio.timeout(WITHDRAW_S):
+            with ignored(404):
+                writer = running.parts.writer("own-service")
+                await writer.write("DELETE", path, _subject(folder, mine), cause=STOPPED, why=why)
+    except (ApiError, TimeoutError) as error:  # The next start of a server with this address deletes it.
+        running.log.warn("the server's EndpointSlice was not deleted", error=str(error))
 
 
 async def _index_audit(index: AuditIndex, log: Log) -> None:

@@ -209,6 +209,20 @@ def test_what_is_under_way_is_answered_when_the_server_stops(tmp_path: Path) -> 
     speak(dialogue, tmp_path)
 
 
+def test_a_server_that_drains_answers_on_and_closes_each_connection_with_its_answer(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        draining = asyncio.create_task(http.drain(seconds=20))
+        await asyncio.sleep(0)
+        assert not draining.done()
+        client.ask(f"GET {MAPS} HTTP/1.1")
+        status, headers, _ = await client.answer()
+        assert (status, headers["connection"]) == ("HTTP/1.1 200 OK", "close")
+        assert await client.rest() == b""
+        await asyncio.wait_for(draining, 10)  # Early: no connection is left.
+
+    speak(dialogue, tmp_path)
+
+
 def test_what_takes_too_long_is_cut_off_when_the_server_stops(tmp_path: Path) -> None:
     async def dialogue(api: Api, http: Http, client: Client) -> None:
         client.ask(f"GET {MAPS}?watch=1 HTTP/1.1")

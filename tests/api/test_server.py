@@ -59,10 +59,11 @@ def test_health_says_which_check_failed(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         assert (await api.get("/readyz?verbose")).obj.endswith(b"readyz check passed\n")
         assert (await api.get("/readyz/store")).obj == b"ok"
-        api.core.stopping = True
+        api.core.draining = True
         failing = await api.get("/readyz")
         assert (failing.status, b"[-]shutdown failed" in failing.obj) == (500, True)
         assert (await api.get("/livez")).status == 200
+        assert (await api.get(MAPS)).status == 200
 
     tell(story, tmp_path)
 

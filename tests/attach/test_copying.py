@@ -35,7 +35,7 @@ async def observing(cluster: Foreign, data: Path, *, copied_before: bool = False
     serving = asyncio.create_task(
         serve._run(
             data, host="127.0.0.1", port=0, store=f"sqlite:{data}", plugins=[], service_addresses=ADDRESSES,
-            page_hosts=(), warnings=[], copying=copying, own_kinds=True,
+            page_hosts=(), warnings=[], copying=copying, own_kinds=True, drain_s=None,
         )
     )  # fmt: skip
     try:

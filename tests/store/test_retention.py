@@ -120,3 +120,30 @@ class Flaky(MemoryStore):
         if not self.works:
             raise StoreUnavailable("down")
         return await super().commit(preconditions, writes)
+
+
+class FullStore(MemoryStore):
+    """It refuses what is put, as an etcd beyond its quota does."""
+
+    is_full = False
+
+    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        if self.is_full:
+            raise StoreUnavailable("no space")
+        return await super().commit(preconditions, writes)
+
+
+async def test_a_full_store_is_compacted_although_it_takes_no_mark() -> None:
+    store, clock = FullStore(), HandClock()
+    retention = Retention(store, clock, keep_s=60, every_s=10)
+    await store.commit((), writes(a=1))
+    await retention.step()
+    old = await store.revision()
+    await store.commit((), writes(a=2))
+    clock.now_s += 100
+    store.is_full = True
+    with pytest.raises(StoreUnavailable):
+        await retention.step()
+    with pytest.raises(Compacted):
+        await store.range("", revision=old - 1)
+    assert [entry.key for entry in (await store.range("", revision=old)).entries] == ["/a", MARKS_KEY]

@@ -72,6 +72,7 @@ class NodeWanted(msgspec.Struct, frozen=True):
 class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeWanted, ...]
     kubeconfig: Path | None = None
+    address: str = ""  # Where API servers reach the agents; '': an address of this machine's loopback.
     data: Path
     driver: Driver = "process"
     images: ImagesFile = msgspec.field(default_factory=ImagesFile)
@@ -298,7 +299,7 @@ class LiveNode:
         self._closing.append(lambda: os.close(lock))
         claimed = claim_range(directory, node.name)
         self._closing.append(claimed.lock.close)
-        address = node_address(claimed.pod_range)
+        address = wanted.address or node_address(claimed.pod_range)
         driver = await self._driver(wanted, server, machine, claimed.pod_range)
         port, certificate = await self._endpoint(wanted, directory, address, driver, log)
         settings = AgentSettings(

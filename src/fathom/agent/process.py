@@ -16,7 +16,7 @@ from fathom.agent.reporter import Reporter
 from fathom.agent.runtime import Runtime
 from fathom.agent.runtime_client import USED, SeamRuntime
 from fathom.agent.settings import AgentSettings
-from fathom.agent.simulated import SimulatedRuntime
+from fathom.agent.simulated import SimulatedMachine, SimulatedRuntime
 from fathom.client.api import Api
 from fathom.control.breaker import Guarded
 from fathom.control.decision_log import log_of
@@ -31,13 +31,14 @@ ENTRY = "agent"
 USAGE_S = 15.0
 
 
-def begin(inside: Inside) -> Agent:
-    """The entry: see `seams.process`. Options are `AgentSettings`."""
+def begin(inside: Inside, *, machine: SimulatedMachine | None = None) -> Agent:
+    """The entry: see `seams.process`. Options are `AgentSettings`. `machine`: where simulated containers
+    outlive the agent."""
     settings = msgspec.convert(inside.options, AgentSettings)
     if not settings.pod_range:
         settings = msgspec.structs.replace(settings, pod_range=next(candidates(settings.node)))
     inside.journal = AgentJournal(inside.journal, settings.node)
-    agent = Agent(inside, settings)
+    agent = Agent(inside, settings, machine)
     agent.start()
     return agent
 
@@ -56,8 +57,11 @@ class AgentJournal:
 
 
 class Agent:
-    def __init__(self, inside: Inside, settings: AgentSettings) -> None:
+    def __init__(
+        self, inside: Inside, settings: AgentSettings, machine: SimulatedMachine | None = None
+    ) -> None:
         self.settings = settings
+        self._machine = machine
         self._inside = inside
         outside, streams = inside.outside, inside.streams
         self.runtime = self._runtime()
@@ -158,6 +162,7 @@ class Agent:
                 reported=self._reported_addresses,
                 scripts=settings.scripts,
                 takes_over=settings.takes_over,
+                machine=self._machine,
             )
         return SeamRuntime(self._inside.seam)
 

@@ -2,8 +2,9 @@
 
 For simulated worlds and large demo clusters. It runs on the Domain, so every run of it is the same.
 
-The pod's status is what survives an agent: a run that was reported as running goes on. (A run that was
-started but not yet reported starts again; no client saw it.)
+Without a machine, the pod's status is what survives an agent: a run that was reported as running goes on. (A
+run that was started but not yet reported starts again; no client saw it.) A `SimulatedMachine` outlives its
+agents, as real processes do: the next agent finds the runs there.
 """
 
 from __future__ import annotations
@@ -48,6 +49,30 @@ def fails_at(script: Script, attempt: int) -> str:
     return script.fail if script.fails < 0 or attempt < script.fails else ""
 
 
+class SimulatedMachine:
+    """What outlives an agent: the pods that its runtime holds, and their runs."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, KeptContainer] = {}  # By UID.
+        self.runs: dict[str, ContainerRun] = {}  # Alive, by id.
+        self.last_runs: dict[tuple[str, str], ContainerRun] = {}  # By pod and container, ended or not.
+        self.ends: dict[str, tuple[int, int, int]] = {}  # By id of a run: when (monotonic), code, signal.
+        self.began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
+        self.started_twice: list[str] = []  # Containers that were started while an earlier run was alive.
+
+    def inherit(self) -> None:
+        """A new agent begins: each pod has its last runs."""
+        for uid, kept in self.pods.items():
+            runs = [run for (owner, _), run in self.last_runs.items() if owner == uid]
+            self.pods[uid] = msgspec.structs.replace(kept, runs=tuple(runs))
+
+    def note_start(self, run: ContainerRun) -> None:
+        before = self.last_runs.get((run.uid, run.container))
+        if before is not None and before.id in self.runs:
+            self.started_twice.append(f"{run.container} of pod {run.uid}")
+        self.last_runs[run.uid, run.container] = run
+
+
 class SimulatedRuntime:
     def __init__(
         self,
@@ -58,17 +83,18 @@ class SimulatedRuntime:
         reported: Callable[[], Iterable[str]] = tuple,
         scripts: Mapping[str, Script] | None = None,
         takes_over: bool = False,
+        machine: SimulatedMachine | None = None,
     ) -> None:
+        self._machine = machine or SimulatedMachine()
         self._default = script
         self._scripts = scripts or {}  # Instead of the default, by the UID of the pod or of its owner.
         self._takes_over = takes_over  # Also runs that another driver reported.
         self._clock = clock
         self._range = pod_range
         self._reported = reported  # Addresses in the status of the node's pods, admitted yet or not.
-        self._pods: dict[str, KeptContainer] = {}
-        self._runs: dict[str, ContainerRun] = {}  # Alive, by id.
+        self._pods, self._runs = self._machine.pods, self._machine.runs
+        self._began_ns = self._machine.began_ns
         self._timers: dict[str, asyncio.TimerHandle] = {}  # Timers that end runs, by id.
-        self._began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
         self._probed: dict[str, int] = {}  # Number of probes, of runs that falter.
         self._last = ""
         self._ended: Callable[[ContainerRun], None] = lambda run: None
@@ -79,6 +105,14 @@ class SimulatedRuntime:
         return script_of(pod, next(known, self._default))
 
     async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
+        self._ended = lambda run: None  # What ended while no agent ran is in the listing.
+        for id_, (when_ns, code, signal) in sorted(self._machine.ends.items()):
+            left_s = (when_ns - self._clock.monotonic_ns()) / SECOND_NS
+            if left_s > 0:
+                self._end_in(id_, left_s, code, signal)
+            else:
+                self._end(id_, code, signal)
+        self._machine.inherit()
         self._ended = ended
         began()
         await asyncio.get_running_loop().create_future()
@@ -97,6 +131,7 @@ class SimulatedRuntime:
             runs = tuple(_reported(pod, "" if self._takes_over else SCHEME))
             self._pods[uid] = KeptContainer(pod, ip or "", runs)
             for run in runs:
+                self._machine.last_runs[uid, run.container] = run
                 if run.exit is None:
                     self._live(run, pod)
         return self._pods[uid]
@@ -120,6 +155,7 @@ class SimulatedRuntime:
         )
         image = str(container.get("image") or "")
         run = ContainerRun(uid, launch.container, attempt, id_, now_ns, launch.crashes, image=image)
+        self._machine.note_start(run)
         self._live(run, launch.pod)
         return run
 
@@ -153,6 +189,8 @@ class SimulatedRuntime:
 
     async def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
+        for key in [key for key in self._machine.last_runs if key[0] == uid]:
+            del self._machine.last_runs[key]
 
     def usage(self, node: str, window_s: float) -> NodeUsage:
         """Usage of each container by its script; by default half of its requests."""
@@ -197,17 +235,21 @@ class SimulatedRuntime:
         if id_ in self._timers:
             self._timers[id_].cancel()
         loop = asyncio.get_running_loop()
+        self._machine.ends[id_] = (self._clock.monotonic_ns() + round(seconds * SECOND_NS), code, signal)
         self._timers[id_] = loop.call_later(seconds, self._end, id_, code, signal)
 
     def _end(self, id_: str, code: int, signal: int = 0) -> None:
         run = self._runs.pop(id_, None)
         self._probed.pop(id_, None)
         self._began_ns.pop(id_, None)
+        self._machine.ends.pop(id_, None)
         timer = self._timers.pop(id_, None)
         if timer is not None:
             timer.cancel()
         if run is not None:
-            self._ended(msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal)))
+            ended = msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal))
+            self._machine.last_runs[run.uid, run.container] = ended
+            self._ended(ended)
 
 
 def _reported(pod: Obj, scheme: str) -> list[ContainerRun]:

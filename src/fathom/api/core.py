@@ -90,7 +90,8 @@ class Core:
         self.updates = updates  # Is told which fields each committed update changed.
         self.connections = ConnectionLimits()  # Of exec, attach and port-forward.
         self.read_only = ""  # Why no write is taken; '': they are.
-        self.stopping = False
+        self.draining = False  # About to stop: not ready any more, but all requests are still answered.
+        self.stopping = False  # Watches end.
         self.counts = ServerCounts()
 
     def strategy(self, kind: Kind) -> Strategy:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -59,6 +60,7 @@ class Http:
         self.unread: dict[HttpConnection, tuple[int, float]] = {}
         self._stopped = asyncio.Event()  # Set when the last connection has closed after `stop` was called.
         self._stopping = False
+        self._draining = False
         self._date = (0, "")
 
     def connection(self) -> HttpConnection:
@@ -66,13 +68,29 @@ class Http:
 
     def gone(self, connection: HttpConnection) -> None:
         self.open.pop(connection, None)
-        if self._stopping and not self.open:
+        if (self._stopping or self._draining) and not self.open:
             self._stopped.set()
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    async def drain(self, *, seconds: float) -> None:
+        """Serve on, and close each connection with its next answer, so that clients go to another server and
+        none sends a request into a connection that closes. Ends early when no connection is open."""
+        self._draining = True
+        self._stopped.clear()
+        if not self.open:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
 
     async def stop(self, *, patience_s: float) -> None:
         """Answer the requests in progress, unless they take longer than `patience_s`, and close all
         connections."""
         self._stopping = True
+        self._stopped.clear()
         for connection in list(self.open):
             connection.finish()
         if not self.open:
@@ -556,7 +574,7 @@ class HttpConnection(asyncio.Protocol):
         if incoming.request.upgradable and not self._lost:  # Refused: the next request follows.
             self._wants_websocket = False
             self._parser = httptools.HttpRequestParser(self)
-        keep_alive = incoming.keep_alive and not self._last
+        keep_alive = incoming.keep_alive and not self._last and not self._http.draining
         has_body = incoming.request.method != "HEAD"
         if isinstance(answer, StreamResponse):
             await self._stream(answer, has_body=has_body, close=not keep_alive)

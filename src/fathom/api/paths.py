@@ -75,7 +75,7 @@ class Paths:
         if not path.startswith("/livez"):
             checks |= {
                 "store": self._store_problem(),
-                "shutdown": "the server is stopping" if self._core.stopping else "",
+                "shutdown": "the server is stopping" if self._core.draining or self._core.stopping else "",
             }
         name = path.split("/", 2)[2:]
         if name:
@@ -94,9 +94,10 @@ class Paths:
 
     def _store_problem(self) -> str:
         """Part of readyz only, not of livez: a restart would not repair the store."""
-        return (
-            self._core.health.problem() if self._core.cache.reached > 0 else "the store is still being read"
-        )
+        cache = self._core.cache
+        if cache.reached == 0:
+            return "the store is still being read"
+        return cache.problem or self._core.health.problem()
 
     def _roots(self) -> list[str]:
         kinds = [kind for kind in self._core.registry.kinds() if kind.group]

@@ -94,7 +94,7 @@ class ApiServer:
         except ApiError as error:
             answer = response_forms.failure(error)
         except StoreUnavailable as error:
-            answer = response_forms.failure(unavailable(f"the store does not answer: {error}"))
+            answer = response_forms.failure(unavailable(f"the store cannot be used now: {error}"))
         except TimeoutError:
             answer = response_forms.failure(
                 timed_out("the request timed out: read the object before trying again")
@@ -156,6 +156,8 @@ class ApiServer:
                 self._authorizer.require(user, RequestTarget(verb="get", path=f"/metrics/{page[1]}"))
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
+        if self.core.cache.problem:
+            raise unavailable(self.core.cache.problem)
         with self._throttle.room(user, target):
             call = self._call(request, target, user, request_id)
             call.audit.break_glass = allowed.override

@@ -42,7 +42,7 @@ class StoreHealth:
             return self._store.problem()
         if self._trying is None or self._trying.done():
             self._trying = asyncio.get_running_loop().create_task(self._try())
-        return "the last commit could not be written"
+        return self._store.problem() or "the last commit could not be written"
 
     async def _try(self) -> None:
         """Commit a trial key: without other writes, nothing else would find out that the store works

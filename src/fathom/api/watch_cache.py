@@ -53,6 +53,7 @@ class WatchCache:
 
     def __init__(self, *, keep_all_objects: bool = False) -> None:
         self.reached = 0  # Every commit up to this revision has been applied.
+        self.problem = ""  # Why the objects cannot be trusted now; '' if they can.
         self._caches: dict[str, ResourceCache] = {}
         self._keep_all = keep_all_objects  # In simulation: nothing is ever encoded.
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []

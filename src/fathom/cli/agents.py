@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from fathom.agent.host.ids import HostIds
     from fathom.agent.live import AgentsWanted
     from fathom.agent.settings import Script
+    from fathom.cli.joining import JoinWanted
 
 AllowHostIds = Annotated[
     str,
@@ -88,6 +91,22 @@ def agent(
             help="Data directory of an API server on this machine: its CA issues the nodes' credentials."
         ),
     ] = None,
+    address: Annotated[
+        str,
+        Parameter(
+            help="Address of this machine at which API servers of other machines reach the agent, for logs,"
+            " exec and metrics. Default: one of the loopback."
+        ),
+    ] = "",
+    server: Annotated[
+        str, Parameter(help="URL of the API server to join, with a token instead of a kubeconfig.")
+    ] = "",
+    token: Annotated[str, Parameter(help="Token that lets the nodes join; needed once.")] = "",
+    token_file: Annotated[Path | None, Parameter(help="File with the token.")] = None,
+    ca: Annotated[
+        Path | None,
+        Parameter(help="CA of the API server to join, in PEM. Default: the system's authorities."),
+    ] = None,
 ) -> None:
     """Run the agent of one or more nodes. When the agent stops, its pods keep running.
 
@@ -95,6 +114,7 @@ def agent(
 
     fathom serve agent --node node-7 --kubeconfig agent.yaml --zone zone-a
     fathom serve agent --nodes 3 --zones zone-a,zone-b --up /var/lib/fathom
+    fathom serve agent --node node-7 --server https://10.0.0.1:6443 --ca ca.crt --token-file token
     """
     from fathom.agent.host.images import BadImages, ImagesFile  # noqa: PLC0415  # Only this command pays.
     from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
@@ -115,11 +135,19 @@ def agent(
         if problems := dns_subdomain(wanted_node.name):
             raise Problem(f"{wanted_node.name!r} is not a valid node name: {problems[0]}")
     outside = live()
+    joined = _join_wanted(server, token, token_file, ca, data=data)
+    if joined is not None:
+        from fathom.cli.joining import join  # noqa: PLC0415
+
+        if kubeconfig is not None or up is not None:
+            raise Problem("--server joins with a token: leave out --kubeconfig and --up")
+        kubeconfig = join(joined, [wanted_node.name for wanted_node in wanted_nodes])
 
     async def run() -> None:
         wanted = AgentsWanted(
             nodes=wanted_nodes,
             kubeconfig=kubeconfig,
+            address=_own_address(address),
             data=data.absolute(),
             driver=driver,
             images=ImagesFile(images),
@@ -144,6 +172,41 @@ def agent(
         run_on_uvloop(run())
     except (BadImages, BadKubeconfig, AlreadyRuns, NotOurs, PkiError, UnknownFormat) as error:
         raise Problem(str(error)) from error
+
+
+def _own_address(text: str) -> str:
+    """Raises Problem for what this process cannot listen on."""
+    if not text:
+        return ""
+    try:
+        family = socket.AF_INET6 if ip_address(text).version == 6 else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.bind((text, 0))
+    except (ValueError, OSError) as error:
+        raise Problem(f"--address {text}: give an IP address of this machine ({error})") from error
+    return text
+
+
+def _join_wanted(
+    server: str, token: str, token_file: Path | None, ca: Path | None, *, data: Path
+) -> JoinWanted | None:
+    """None: without --server. Raises Problem."""
+    if not server:
+        if token or token_file is not None or ca is not None:
+            raise Problem(
+                "--token and --ca are for joining: name the API server with --server https://HOST:PORT"
+            )
+        return None
+    from fathom.cli.joining import JoinWanted  # noqa: PLC0415
+
+    if not server.startswith("https://"):
+        raise Problem(f"--server {server!r}: give an address such as https://10.0.0.1:6443")
+    if token_file is not None:
+        try:
+            token = token_file.read_text().strip()
+        except OSError as error:
+            raise Problem(f"--token-file {token_file}: {error.strerror}") from error
+    return JoinWanted(server.rstrip("/"), token, ca, data.absolute() / "credentials")
 
 
 def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:

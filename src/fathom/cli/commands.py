@@ -67,7 +67,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("doctor", "fathom.cli.doctor:doctor", "Check whether this machine can run a cluster"),
         Command("kubeconfig", "fathom.cli.kubeconfig:kubeconfig", "Print the kubeconfig of a data directory"),
         Command("serve", "fathom.cli.serve:app", "Run one process of the control plane"),
-        Command("store", "fathom.cli.store:app", "Back up, restore and verify the store"),
+        Command("store", "fathom.cli.store:app", "Back up, restore, verify and migrate stores"),
         Command("docs", "fathom.cli.docs:docs", "Serve the documentation as a site on this machine"),
     ),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fathom import __version__
 from fathom.cli.commands import ABOUT, COMMANDS, front_page
+from fathom.cli.configuration import CONFIGURED, configure, split_config
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_document, terminal_width
 
@@ -65,6 +66,9 @@ def command_first(words: list[str]) -> list[str]:
 def _run_words(words: list[str]) -> int:
     if words[0] == "help":  # `fathom help why`, as kubectl has it.
         words = [*words[1:], "--help"]
+    file = None
+    if words[0] in CONFIGURED:
+        words, file = split_config(words)
     app, options = make_app(), words[: words.index("--")] if "--" in words else words
     asks_for_help = bool(HELP.intersection(options))
     command = command_words(app, options)
@@ -74,6 +78,8 @@ def _run_words(words: list[str]) -> int:
 
         print_help(help_lines(page_of(app, command), terminal_width()))
         return 0
+    if command is not None and words[0] in CONFIGURED:
+        configure(app, command, file)
     # An unknown command is for the parser to complain about, also if help is asked for.
     return int(app([word for word in words if not asks_for_help or word not in HELP]) or 0)
 

@@ -54,6 +54,14 @@ PageHost = Annotated[
         " server's certificate. May be repeated.",
     ),
 ]
+Drain = Annotated[
+    float | None,
+    Parameter(
+        validator=Number(gte=0, lte=600),
+        help="Seconds that a stopping server answers on after /readyz has failed, so that clients go to"
+        " another one. Default: 3 on etcd, else 0.",
+    ),
+]
 JOURNAL_MIB = 256  # As `record.journal.BUDGET_BYTES`.
 DEFAULT_ADDRESS = "127.0.0.1:0"  # Any free port: the API server reads it from the process's EndpointSlice.
 MetricsAddress = Annotated[
@@ -69,6 +77,9 @@ Kubeconfig = Annotated[
 ]
 
 HELP = """Run one process of the control plane. `fathom up` runs all of them.
+
+Flags also come from the environment (FATHOM_SERVE_API_PORT=7443) and from a TOML file (--config FILE,
+FATHOM_CONFIG; in it: [serve.api] and port = 7443).
 
 fathom serve api --data /var/lib/fathom
 fathom serve agent --nodes 3 --up /var/lib/fathom
@@ -96,6 +107,7 @@ def api(
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
     page_host: PageHost = (),
+    drain: Drain = None,
 ) -> None:
     """Run the API server with its store. Writes the kubeconfig to --data and prints `ready`.
 
@@ -121,6 +133,7 @@ def api(
             plugins=list(admission),
             service_addresses=addresses,
             page_hosts=page_host,
+            drain_s=drain,
         )
     except (
         NotOurs,

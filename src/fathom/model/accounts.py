@@ -16,6 +16,11 @@ PREFIX = "system:fathom:"
 SYSTEM_NAMESPACE = "fathom-system"
 SERVICE_ACCOUNTS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
 NODES, NODE_USER = "system:nodes", "system:node:"
+# Who may ask for the certificate of a new node.
+BOOTSTRAPPERS, NODE_BOOTSTRAPPER = (
+    "system:bootstrappers",
+    "system:serviceaccount:kube-system:node-bootstrapper",
+)
 ACTOR_CHARS_MAX = 512  # 'agent/' and the longest name of a node, with room to spare.
 
 SCHEDULER, CONTROLLERS = f"{PREFIX}scheduler", f"{PREFIX}controllers"

@@ -58,6 +58,21 @@ def restore(file: Path, data_dir: Path) -> Verified:
     return verify(data_dir)
 
 
+def raise_revision(data_dir: Path, above: int) -> int:
+    """Raise the revision of a store that no server uses above this one, and forget its history. The newest
+    revision."""
+    lock = sqlite_file.DirectoryLock(data_dir)
+    file = data_dir / sqlite_file.DATABASE
+    try:
+        with closing(sqlite_file.connect(file)) as connection, sqlite_file.Translated(file):
+            newest = max(sqlite_log.bounds(connection)[0], above + 1)
+            while sqlite_log.sweep(connection, newest):
+                pass
+    finally:
+        lock.release()
+    return newest
+
+
 def _copy(source: Path, draft: Path) -> None:
     """All of the source as it was at one moment, in one file without a write-ahead log."""
     sqlite_file.create_private(draft)

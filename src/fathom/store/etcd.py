@@ -2,6 +2,10 @@
 
 etcd's revision is the store's revision, its transactions are our commits. A commit that was sent and not
 answered is `Unknown`; it is never sent again.
+
+Every linearizable answer is at least as new as any answer before it. One that is older comes from a member
+that disagrees with the others, or from an older copy of the cluster: the next endpoint is asked, and if all
+are older, the answer is `WentBack`.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from aetcd.rpc import rpc_pb2
 
 from fathom.store import etcd_wire
 from fathom.store.etcd_link import Closed, EtcdLink, EtcdOptions, Stubs
+from fathom.store.etcd_members import EtcdMembers
 from fathom.store.etcd_watch import EtcdWatch
 from fathom.store.etcd_wire import Keys
 from fathom.store.keys import check_commit, range_start
@@ -27,8 +32,10 @@ from fathom.store.protocol import (
     FutureRevision,
     Outcome,
     Page,
+    Put,
     StoreUnavailable,
     Unknown,
+    WentBack,
     Write,
 )
 
@@ -41,9 +48,10 @@ class EtcdStore:
     def __init__(self, options: EtcdOptions) -> None:
         self._link = EtcdLink(options)
         self._keys = Keys(options.prefix)
-        self._timeout_s = options.request_timeout_s
+        self._members = EtcdMembers(self._link, self._agree_again)
         self._watches: weakref.WeakSet[EtcdWatch] = weakref.WeakSet()
         self._true_progress: bool | None = None  # None until the server's version is known.
+        self._seen = 0  # The newest revision in any answer.
 
     # Reading
 
@@ -79,59 +87,105 @@ class EtcdStore:
             start = response.kvs[-1].key + b"\0"
 
     async def _range(self, request: Any) -> Any:
-        return await self._try_endpoints(lambda stubs: stubs.kv.Range, request, revision=request.revision)
+        """Raises WentBack if every endpoint that answers is older than what was answered before."""
+        current = 0
+        for _ in self._link.options.endpoints:
+            seen = self._seen
+            stubs, response = await self._try_endpoints(
+                lambda stubs: stubs.kv.Range, request, revision=request.revision
+            )
+            current = response.header.revision
+            if current >= seen:
+                self.saw(current)
+                return response
+            self._link.avoid(stubs)
+        raise WentBack(current, seen)
 
-    async def _try_endpoints(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
-        """A read may be sent to every endpoint in turn: it changes nothing."""
-        last_error = ""
+    def saw(self, revision: int) -> None:
+        self._seen = max(self._seen, revision)
+
+    def accept_past(self) -> None:
+        self._seen = 0
+
+    async def _try_endpoints(
+        self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0
+    ) -> tuple[Stubs, Any]:
+        """A read may be sent to every endpoint in turn: it changes nothing. The endpoint, and its answer."""
+        failure: Exception = StoreUnavailable("no endpoints")
         for _ in self._link.options.endpoints:
             stubs = await self._link.ready()
             try:
-                with self._link.under_way():
-                    return await method(stubs)(request, timeout=self._timeout_s)
+                return stubs, await self._link.call(stubs, method(stubs), request)
             except grpc.aio.AioRpcError as error:
-                if error.code() not in _NO_ANSWER:
-                    raise await self._read_error(error, revision) from error
-                last_error = f"etcd at {stubs.endpoint}: {error.code().name}: {error.details()}"
+                failure = await self._read_error(error, revision, stubs)
+                if not self._is_elsewhere(error, failure):
+                    raise failure from error
                 self._link.avoid(stubs)
-        raise StoreUnavailable(last_error)
+        raise failure
 
-    async def _read_error(self, error: grpc.aio.AioRpcError, revision: int) -> Exception:
+    def _is_elsewhere(self, error: grpc.aio.AioRpcError, failure: Exception) -> bool:
+        """Whether another endpoint may answer: this one does not, or is older than earlier answers."""
+        return error.code() in _NO_ANSWER or isinstance(failure, WentBack)
+
+    async def _read_error(self, error: grpc.aio.AioRpcError, revision: int, stubs: Stubs) -> Exception:
         code, details = error.code(), error.details() or ""
         if etcd_wire.is_future(code, details):
-            return FutureRevision(await self.revision())
+            seen, self_revision = self._seen, await self._revision_at(stubs)
+            return WentBack(self_revision, seen) if revision <= seen else FutureRevision(self_revision)
+        if code in _NO_ANSWER:
+            return StoreUnavailable(f"etcd at {stubs.endpoint}: {code.name}: {details}")
         return etcd_wire.failed_read(code, details, revision)
+
+    async def _revision_at(self, stubs: Stubs) -> int:
+        """The newest revision of this endpoint; 0 if it does not answer any more."""
+        request = rpc_pb2.RangeRequest(key=self._keys.wire(""), count_only=True)
+        try:
+            return int((await self._link.call(stubs, stubs.kv.Range, request)).header.revision)
+        except grpc.aio.AioRpcError:
+            return 0
 
     # Writing
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         check_commit(preconditions, writes)
         request = etcd_wire.txn(self._keys, preconditions, writes)
-        stubs = await self._link.ready()
+        if any(isinstance(write, Put) for write in writes):
+            await self._members.check_room()
+        stubs, seen = await self._link.ready(), self._seen
         try:
-            with self._link.under_way():
-                response = await stubs.kv.Txn(request, timeout=self._timeout_s)
+            response = await self._link.call(stubs, stubs.kv.Txn, request)
         except Closed as error:
             return Unknown(str(error))
         except grpc.aio.AioRpcError as error:
             if error.code() in _NO_ANSWER:
                 self._link.avoid(stubs)
+            if etcd_wire.is_full(error.details() or ""):
+                self._members.refused_for_space()
             return etcd_wire.failed_commit(error.code(), error.details() or "")
+        return self._outcome(preconditions, response, seen)
+
+    def _outcome(self, preconditions: Sequence[Expect], response: Any, seen: int) -> Outcome:
+        revision = response.header.revision
+        if revision < seen:  # Members disagree: what happened here need not have happened there.
+            return Unknown(str(WentBack(revision, seen)))
+        self.saw(revision)
         return etcd_wire.outcome(self._keys, preconditions, response)
 
     # Watching
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
-        watch = EtcdWatch(self._link, self._keys, prefix, after, self._check_retained)
+        watch = EtcdWatch(
+            self._link, self._keys, prefix, after, check_retained=self._check_retained, saw=self.saw
+        )
         self._watches.add(watch)
         return watch
 
     def problem(self) -> str:
-        return ""  # etcd refuses what it cannot write: a commit's outcome shows it.
+        return self._members.problem()
 
     async def request_progress(self) -> bool:
         if self._true_progress is None:
-            status = await self._try_endpoints(
+            _, status = await self._try_endpoints(
                 lambda stubs: stubs.maintenance.Status, rpc_pb2.StatusRequest()
             )
             self._true_progress = etcd_wire.reports_true_progress(status.version)
@@ -151,10 +205,8 @@ class EtcdStore:
             chunk = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
             stubs = await self._link.ready()
             try:
-                with self._link.under_way():
-                    response = await stubs.kv.Txn(
-                        etcd_wire.markers(self._keys, chunk), timeout=self._timeout_s
-                    )
+                markers = etcd_wire.markers(self._keys, chunk)
+                response = await self._link.call(stubs, stubs.kv.Txn, markers)
             except grpc.aio.AioRpcError:
                 return False
             for watch in watches:
@@ -162,11 +214,16 @@ class EtcdStore:
                     watch.marked = max(watch.marked, response.header.revision)
         return True
 
-    async def _check_retained(self, revision: int) -> None:
-        if revision > 0:
-            await self._range(
-                rpc_pb2.RangeRequest(key=self._keys.wire(""), revision=revision, count_only=True)
-            )
+    async def _check_retained(self, revision: int, stubs: Stubs) -> None:
+        """Asks the member that the watch is at: members that disagree give one revision several meanings."""
+        if revision <= 0:
+            return
+        request = rpc_pb2.RangeRequest(key=self._keys.wire(""), revision=revision, count_only=True)
+        try:
+            response = await self._link.call(stubs, stubs.kv.Range, request)
+        except grpc.aio.AioRpcError as error:
+            raise await self._read_error(error, revision, stubs) from error
+        self.saw(response.header.revision)
 
     # Housekeeping
 
@@ -179,7 +236,13 @@ class EtcdStore:
         except Compacted:
             return  # Another server has compacted it already.
 
+    def _agree_again(self) -> None:
+        """Members disagreed: whoever watches reads everything again."""
+        for watch in tuple(self._watches):
+            watch.invalidate()
+
     async def close(self) -> None:
+        self._members.close()
         for watch in tuple(self._watches):
             watch.close()
         await self._link.close()

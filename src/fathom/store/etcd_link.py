@@ -11,8 +11,9 @@ from typing import Any
 import grpc
 import grpc.aio
 import msgspec
-from aetcd.rpc import rpc_pb2_grpc
+from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
+from fathom.store import etcd_wire
 from fathom.store.protocol import StoreUnavailable
 from fathom.store.unusable import BadStoreUrl
 
@@ -24,6 +25,8 @@ class EtcdOptions(msgspec.Struct, frozen=True):
     ca: Path | None = None  # Files in PEM; without `ca`, the system's authorities.
     cert: Path | None = None
     key: Path | None = None
+    user: str = ""  # For etcd's authentication by password; '': none, or by certificate.
+    password_file: Path | None = None
     connect_timeout_s: float = 3.0
     request_timeout_s: float = 5.0
 
@@ -65,6 +68,7 @@ class Stubs:
         self.kv: Any = rpc_pb2_grpc.KVStub(channel)
         self.watch: Any = rpc_pb2_grpc.WatchStub(channel)
         self.maintenance: Any = rpc_pb2_grpc.MaintenanceStub(channel)
+        self.auth: Any = rpc_pb2_grpc.AuthStub(channel)
 
 
 class EtcdLink:
@@ -73,6 +77,8 @@ class EtcdLink:
     def __init__(self, options: EtcdOptions) -> None:
         self.options = options
         self._credentials = _credentials(options)
+        self._password = _password(options)
+        self._token: str | None = None  # None: to be asked for. '': etcd wants none.
         self._stubs: dict[str, Stubs] = {}
         self._current = 0  # Index into the endpoints.
         self._closed = False
@@ -82,7 +88,7 @@ class EtcdLink:
         for _ in self.options.endpoints:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
-            stubs = self._stubs_of(self.options.endpoints[self._current])
+            stubs = self.stubs_of(self.options.endpoints[self._current])
             if await self._connected(stubs.channel):
                 return stubs
             self.avoid(stubs)
@@ -92,6 +98,45 @@ class EtcdLink:
         """The endpoint did not answer: use the next one from now on."""
         if stubs.endpoint == self.options.endpoints[self._current]:
             self._current = (self._current + 1) % len(self.options.endpoints)
+
+    async def call(self, stubs: Stubs, method: Any, request: Any) -> Any:
+        """One call, with our token; once more with a new token if etcd does not accept the old one, which it
+        says before it does anything else. Raises AioRpcError, StoreUnavailable."""
+        try:
+            return await self._call(stubs, method, request)
+        except grpc.aio.AioRpcError as error:
+            if not self.options.user or not etcd_wire.is_stale_token(error.details() or ""):
+                raise
+            self.forget_token()
+            return await self._call(stubs, method, request)
+
+    async def _call(self, stubs: Stubs, method: Any, request: Any) -> Any:
+        metadata = await self.credentials_of(stubs)
+        with self.under_way():
+            return await method(request, timeout=self.options.request_timeout_s, metadata=metadata)
+
+    async def credentials_of(self, stubs: Stubs) -> tuple[tuple[str, str], ...]:
+        """The metadata that says who we are; the same for all members. Raises StoreUnavailable."""
+        if not self.options.user:
+            return ()
+        if self._token is None:
+            self._token = await self._authenticate(stubs)
+        return (("token", self._token),) if self._token else ()
+
+    def forget_token(self) -> None:
+        self._token = None
+
+    async def _authenticate(self, stubs: Stubs) -> str:
+        request = rpc_pb2.AuthenticateRequest(name=self.options.user, password=self._password)
+        try:
+            with self.under_way():
+                answer = await stubs.auth.Authenticate(request, timeout=self.options.request_timeout_s)
+        except grpc.aio.AioRpcError as error:
+            if "authentication is not enabled" in (error.details() or ""):
+                return ""
+            told = f"etcd does not accept the user {self.options.user!r}: {error.details()}"
+            raise StoreUnavailable(told) from error
+        return str(answer.token)
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
@@ -110,7 +155,7 @@ class EtcdLink:
         for stubs in self._stubs.values():
             await stubs.channel.close()
 
-    def _stubs_of(self, endpoint: str) -> Stubs:
+    def stubs_of(self, endpoint: str) -> Stubs:
         if endpoint not in self._stubs:
             if self._credentials is None:
                 channel = grpc.aio.insecure_channel(endpoint, options=_CHANNEL_OPTIONS)
@@ -140,10 +185,16 @@ def _credentials(options: EtcdOptions) -> grpc.ChannelCredentials | None:
     return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
 
 
+def _password(options: EtcdOptions) -> str:
+    return "" if options.password_file is None else _read(options.password_file, "a file").decode().strip()
+
+
 def _pem(path: Path | None) -> bytes | None:
-    if path is None:
-        return None
+    return None if path is None else _read(path, "a PEM file")
+
+
+def _read(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadStoreUrl(f"cannot read {path} ({error.strerror}): give a PEM file") from error
+        raise BadStoreUrl(f"cannot read {path} ({error.strerror}): give {what}") from error

@@ -19,7 +19,7 @@ from aetcd.rpc import rpc_pb2
 from fathom.model.backoff import Backoff
 from fathom.store.etcd_link import EtcdLink, Stubs
 from fathom.store.etcd_wire import Keys, changes
-from fathom.store.protocol import Batch, Compacted, StoreUnavailable
+from fathom.store.protocol import Batch, Compacted, FutureRevision, StoreUnavailable, WentBack
 
 OPEN_AGAIN = Backoff(0.05, 2.0)
 PROGRESS_AGAIN_S = 0.02  # A follower that lags behind its leader is asked again.
@@ -35,13 +35,16 @@ class EtcdWatch(AsyncIterator[Batch]):
         keys: Keys,
         prefix: str,
         after: int,
-        check_retained: Callable[[int], Awaitable[None]],
+        *,
+        check_retained: Callable[[int, Stubs], Awaitable[None]],
+        saw: Callable[[int], None],
     ) -> None:
         self._link = link
         self._keys = keys
         self.prefix = prefix
         self.position = after  # Everything up to and including this revision has been delivered.
         self._check_retained = check_retained
+        self._saw = saw
         self._call: Any = None
         self._stubs: Stubs | None = None  # The endpoint of the current stream.
         self._reading: asyncio.Task[Any] | None = None  # Survives a cancelled `__anext__`.
@@ -50,6 +53,8 @@ class EtcdWatch(AsyncIterator[Batch]):
         self.marked = 0  # Of the newest marker written for this watch, see `EtcdStore.request_progress`.
         self._failures = 0
         self._closed = False
+        self._behind = 0  # Members that were asked in a row and have not reached our position.
+        self._invalid = False  # What was delivered may be wrong: `Compacted` comes next.
 
     def __aiter__(self) -> EtcdWatch:
         return self
@@ -58,13 +63,21 @@ class EtcdWatch(AsyncIterator[Batch]):
         while True:
             if self._closed:
                 raise StoreUnavailable("the watch is closed")
+            if self._invalid:
+                self._invalid = False
+                self._drop()
+                raise Compacted(self.position + 1)
             try:
                 response = await self._response()
+            except WentBack as error:
+                self._pass_over(error)
+                continue
             except (grpc.aio.AioRpcError, StoreUnavailable):
                 await self._stream_lost()
                 continue
             batch = await self._batch_of(response)
             if batch is not None:
+                self._saw(batch.revision)
                 return batch
 
     async def ask_progress(self, revision: int) -> None:
@@ -74,6 +87,12 @@ class EtcdWatch(AsyncIterator[Batch]):
             request = rpc_pb2.WatchRequest(progress_request=rpc_pb2.WatchProgressRequest())
             with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 await self._call.write(request)
+
+    def invalidate(self) -> None:
+        """Make the reader range again."""
+        self._invalid = True
+        if self._call is not None:
+            self._call.cancel()
 
     def close(self) -> None:
         self._closed = True
@@ -99,17 +118,18 @@ class EtcdWatch(AsyncIterator[Batch]):
 
     async def _connect(self) -> None:
         stubs = await self._link.ready()
-        call = stubs.watch.Watch(metadata=_REQUIRE_LEADER)
+        call = stubs.watch.Watch(metadata=(*_REQUIRE_LEADER, *await self._link.credentials_of(stubs)))
         try:
             await self._create(call, stubs)
             # Checked after the watch was created, for our own position: etcd before 3.5.16 continues at
             # `position + 1` although the deletions in that very revision are compacted already.
-            await self._check_retained(self.position)
+            await self._check_retained(self.position, stubs)
         except BaseException:
             call.cancel()
+            self._stubs = stubs
             raise
         self._call, self._stubs = call, stubs
-        self._failures = 0
+        self._failures = self._behind = 0
         await self.ask_progress(self._wanted)
 
     async def _create(self, call: Any, stubs: Stubs) -> None:
@@ -131,6 +151,7 @@ class EtcdWatch(AsyncIterator[Batch]):
             raise StoreUnavailable(f"etcd at {stubs.endpoint} does not answer") from None
         if response is grpc.aio.EOF or not response.created or response.canceled:
             self._link.avoid(stubs)
+            self._link.forget_token()  # It may be the reason.
             raise StoreUnavailable(f"etcd at {stubs.endpoint} refuses the watch")
 
     async def _batch_of(self, response: Any) -> Batch | None:
@@ -160,6 +181,17 @@ class EtcdWatch(AsyncIterator[Batch]):
             return None
         self.position = revision
         return Batch((), revision)
+
+    def _pass_over(self, error: WentBack) -> None:
+        """This member has not reached what was delivered: try the others. Raises FutureRevision if all are
+        so."""
+        self._drop()
+        if self._stubs is not None:
+            self._link.avoid(self._stubs)
+        self._behind += 1
+        if self._behind >= len(self._link.options.endpoints):
+            self._behind = 0
+            raise FutureRevision(error.current) from error
 
     async def _stream_lost(self) -> None:
         self._drop()

@@ -122,9 +122,27 @@ _REFUSED = frozenset(
 _NO_SPACE = "space exceeded"
 
 
+def is_full(details: str) -> bool:
+    return _NO_SPACE in details
+
+
+# With the alarm CORRUPT on, etcd carries nothing out.
+_CORRUPT = "corrupt cluster"
+
+# Answers to a request without the token that the cluster wants. etcd gives them before anything else.
+_STALE_TOKEN = ("invalid auth token", "revision of auth store is old", "revision in header is old")
+_NO_USER = "user name is empty"
+
+
+def is_stale_token(details: str) -> bool:
+    return any(text in details for text in _STALE_TOKEN)
+
+
 def failed_commit(code: grpc.StatusCode, details: str) -> Unknown:
     """The outcome of a transaction that was sent and failed. Any error that is not certainly a refusal may
     mean that it was committed: a lost connection, a timeout, a change of leader."""
+    if _NO_USER in details or _CORRUPT in details or is_stale_token(details):
+        raise StoreUnavailable(f"etcd refuses the commit: {details}")
     if code == grpc.StatusCode.INVALID_ARGUMENT or "larger than max" in details:
         raise BadCommit(f"etcd refuses the commit: {details}")
     if code in _REFUSED and _NO_SPACE not in details:

@@ -102,6 +102,9 @@ class MemoryStore:
     def problem(self) -> str:
         return ""
 
+    def accept_past(self) -> None:
+        pass  # It never goes back while it is open.
+
     async def request_progress(self) -> bool:
         self._check_open()
         return True  # Watches get every commit at once.

@@ -3,7 +3,8 @@
 `memory:`, `sqlite:DIR`, `etcd://HOST[:PORT][,HOST[:PORT]...][/PREFIX][?OPTIONS]`.
 
 etcd's options: `ca`, `cert`, `key` (PEM files; each turns TLS on), `tls=true` (with the system's
-authorities), `timeout` (seconds a request may take).
+authorities), `timeout` (seconds a request may take), `user` and `password-file` (of etcd's own users; the
+password is not part of the address, which every user of the machine can see).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ETCD_PORT = 2379
 NO_ETCD = "etcd support is not installed; install it with: pip install 'fathom-control[etcd]'"
 FORMS = "memory:, sqlite:DIR or etcd://HOST:PORT[,HOST:PORT]"
 
-_ETCD_OPTIONS = frozenset({"ca", "cert", "key", "tls", "timeout"})
+_ETCD_OPTIONS = frozenset({"ca", "cert", "key", "tls", "timeout", "user", "password-file"})
 
 
 async def open_store(url: str) -> Store:
@@ -50,7 +51,9 @@ async def _open_etcd(url: str) -> Store:
         await store.revision()
     except StoreUnavailable as error:
         await store.close()
-        raise StoreUnusable(f"{error}: is etcd running, and are address and certificates right?") from error
+        raise StoreUnusable(
+            f"{error}: is etcd running, and are address, certificates and user right?"
+        ) from error
     return store
 
 
@@ -68,6 +71,8 @@ def etcd_options(url: str) -> EtcdOptions:
     files = {name: Path(options[name]) for name in ("ca", "cert", "key") if name in options}
     if ("cert" in files) != ("key" in files):
         raise BadStoreUrl(f"cannot open a store at {url!r}: give both cert and key, or neither")
+    if ("user" in options) != ("password-file" in options):
+        raise BadStoreUrl(f"cannot open a store at {url!r}: give both user and password-file, or neither")
     return EtcdOptions(
         endpoints=_endpoints(url, parts),
         prefix=parts.path.rstrip("/") or "/fathom",
@@ -75,6 +80,8 @@ def etcd_options(url: str) -> EtcdOptions:
         ca=files.get("ca"),
         cert=files.get("cert"),
         key=files.get("key"),
+        user=options.get("user", ""),
+        password_file=Path(options["password-file"]) if "password-file" in options else None,
         request_timeout_s=_seconds(url, options.get("timeout", "5")),
     )
 
@@ -85,7 +92,11 @@ def _endpoints(url: str, parts: SplitResult) -> tuple[str, ...]:
         name, colon, port = host.rpartition(":")
         if not colon or host.endswith("]"):
             name, port = host, str(ETCD_PORT)
-        if not name or not port.isdigit() or "@" in name:
+        if "@" in host:
+            raise BadStoreUrl(
+                f"cannot open a store at {url!r}: give the user as ?user=NAME&password-file=FILE"
+            )
+        if not name or not port.isdigit():
             raise BadStoreUrl(f"cannot open a store at {url!r}: {host!r} is not HOST:PORT")
         endpoints.append(f"{name}:{port}")
     return tuple(endpoints)

@@ -104,13 +104,30 @@ class FutureRevision(Exception):
         self.current = current
 
 
+class StoreUnavailable(Exception):
+    """The engine did not answer or could not write (down, disk full). Nothing was changed by the call."""
+
+
+class WentBack(StoreUnavailable):
+    """The store answers at an older revision than it did before: its members disagree, or it was replaced by
+    an older copy. Nothing was changed by the call."""
+
+    def __init__(self, current: int, seen: int) -> None:
+        super().__init__(went_back_text(current, seen))
+        self.current = current
+        self.seen = seen
+
+
+def went_back_text(current: int, seen: int) -> str:
+    return (
+        f"the store answers at revision {current}, but this server has read revision {seen}: its members"
+        " disagree, or it was replaced by an older copy"
+    )
+
+
 class BadCommit(ValueError):
     """The commit itself is wrong: a key written twice, an empty key, more operations or bytes than the engine
     takes. Nothing was written; trying again cannot help."""
-
-
-class StoreUnavailable(Exception):
-    """The engine did not answer or could not write (down, disk full). Nothing was changed by the call."""
 
 
 class Store(Protocol):
@@ -150,6 +167,11 @@ class Store(Protocol):
     def problem(self) -> str:
         """What prevents commits, as far as is known without trying one; '' if nothing does. Names no file and
         no address."""
+        ...
+
+    def accept_past(self) -> None:
+        """Called after `FutureRevision` by the reader that now reads everything again: from now on, answer at
+        whatever revision the store has. Until then an engine that notices `WentBack` keeps answering so."""
         ...
 
     async def compact(self, revision: int) -> None:

@@ -63,7 +63,14 @@ class Retention:
             return
         body = Body(obj=msgspec.to_builtins(_Marks(plan.marks)))
         expected = Expect(MARKS_KEY, entry.revision if entry else 0)
-        outcome = await self._store.commit((expected,), (Put(MARKS_KEY, body),))
+        try:
+            outcome = await self._store.commit((expected,), (Put(MARKS_KEY, body),))
+        except StoreUnavailable:
+            # A store that is full refuses the mark, and compaction is what makes room. The mark to compact at
+            # is an old one: that this one was not written changes nothing about it.
+            if plan.compact is not None:
+                await self._store.compact(plan.compact)
+            raise
         if isinstance(outcome, Committed) and plan.compact is not None:
             await self._store.compact(plan.compact)
 

@@ -147,6 +147,9 @@ class SqliteStore:
     def problem(self) -> str:
         return sqlite_file.no_room(self._path)
 
+    def accept_past(self) -> None:
+        pass  # It never goes back while it is open.
+
     async def request_progress(self) -> bool:
         self._check_open()
         return True  # Watches get every commit at once.

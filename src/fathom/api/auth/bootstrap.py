@@ -30,7 +30,7 @@ from fathom.kinds.override_preview import FORK_VERB, STATES
 from fathom.kinds.shape import API_VERSION
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kinds.steering_limits import LIMITS_KEY, STEERING_LIMITS, SteeringLimitsSpec
-from fathom.model.accounts import PREFIX, SYSTEM_NAMESPACE
+from fathom.model.accounts import BOOTSTRAPPERS, NODE_BOOTSTRAPPER, PREFIX, SYSTEM_NAMESPACE
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
 from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
@@ -201,6 +201,9 @@ ROLES: dict[str, tuple[Row, ...]] = {
         ("create delete get patch update", "storage.k8s.io", "csinodes"),
         (READ, "node.k8s.io", "runtimeclasses"),
     ),
+    "system:node-bootstrapper": (
+        ("create get list watch", "certificates.k8s.io", "certificatesigningrequests"),
+    ),
     "system:node-problem-detector": (("get", "-", "nodes"), ("patch", "-", "nodes/status"), EVENTS),
     "system:kube-scheduler": (
         EVENTS,
@@ -246,6 +249,7 @@ BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "system:public-info-viewer": (("Group", AUTHENTICATED), ("Group", UNAUTHENTICATED)),
     "system:monitoring": (("Group", "system:monitoring"),),
     "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
+    "system:node-bootstrapper": (("Group", BOOTSTRAPPERS), ("User", NODE_BOOTSTRAPPER)),
     "system:kube-scheduler": (("User", "system:kube-scheduler"),),
     "system:volume-scheduler": (("User", "system:kube-scheduler"),),
     "system:kube-controller-manager": (("User", "system:kube-controller-manager"),),

@@ -196,13 +196,13 @@ def _make_ca(key: AuthorityKey, subject: str, now: datetime) -> x509.Certificate
         .not_valid_before(now - SKEW)
         .not_valid_after(now + timedelta(days=CA_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, SHA256())
     )
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
@@ -239,9 +239,9 @@ def _issue(leaf: _Leaf, ca: x509.Certificate, ca_key: AuthorityKey, now: datetim
         .not_valid_before(now - SKEW)
         .not_valid_after(until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([leaf.purpose]), critical=False)
-        .add_extension(_authority_identifier(ca, ca_key), critical=False)
+        .add_extension(authority_identifier(ca, ca_key), critical=False)
     )
     if leaf.names:
         alternatives = [_alternative(name) for name in leaf.names]
@@ -249,7 +249,7 @@ def _issue(leaf: _Leaf, ca: x509.Certificate, ca_key: AuthorityKey, now: datetim
     return builder.sign(ca_key, SHA256()).public_bytes(Encoding.PEM), _key_pem(key)
 
 
-def _authority_identifier(ca: x509.Certificate, ca_key: AuthorityKey) -> x509.AuthorityKeyIdentifier:
+def authority_identifier(ca: x509.Certificate, ca_key: AuthorityKey) -> x509.AuthorityKeyIdentifier:
     """The key identifier in the CA's certificate: an operator's own CA may use another one for its key."""
     try:
         identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value

@@ -176,7 +176,8 @@ class Binder:
         except BadCommit as error:
             return self._too_large(queue, transaction, error)
         except StoreUnavailable as error:
-            self._answer_all(transaction, BindingFailed(unavailable(f"the store does not answer: {error}")))
+            failure = unavailable(f"the store cannot be used now: {error}")
+            self._answer_all(transaction, BindingFailed(failure))
             return _Done()
         if isinstance(outcome, Conflict):
             self._core.counts.commits_retried += 1

@@ -15,7 +15,8 @@ async def finalize(core: Core, call: Call) -> Response:
 
     def finalized(namespace: Obj) -> Obj:
         spec = {**(namespace.get("spec") or {}), "finalizers": lookup(wanted, "spec", "finalizers") or []}
-        meta = {**metadata(namespace), "resourceVersion": metadata(wanted).get("resourceVersion")}
+        named = {field: metadata(wanted).get(field) for field in ("uid", "resourceVersion")}
+        meta = {**metadata(namespace), **named}
         return {**namespace, "metadata": meta, "spec": spec}
 
     return answer(core, call, await update(core, call, finalized, subresource="finalize"))

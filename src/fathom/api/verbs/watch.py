@@ -30,7 +30,7 @@ from fathom.api.watch_events import ADDED, DELETED, MODIFIED, WatchEvent, frame
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj
-from fathom.store.protocol import Batch, Change, Compacted, Entry, StoreUnavailable
+from fathom.store.protocol import Batch, Change, Compacted, Entry, FutureRevision, StoreUnavailable
 
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
@@ -245,7 +245,7 @@ class WatchStream:
             self._history = None
             self._end_at = 0.0
             return
-        except (StoreUnavailable, TimeoutError):
+        except (StoreUnavailable, FutureRevision, TimeoutError):
             self.close()  # A clean end: the client resumes from its last revision.
             return
         changes = _without_lone(batch.changes, self._resumed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fathom.controllers.housekeeping.writer import HousekeepingWriter
+from fathom.controllers.housekeeping.namespaces import knows
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
-from fathom.model.objects import Obj, metadata, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, metadata, uid_of
 from fathom.model.view import Resources, View
 from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
 
@@ -28,11 +29,11 @@ class DefinitionController:
         finalizers = metadata(definition).get("finalizers") or []
         if not metadata(definition).get("deletionTimestamp") or CUSTOM_OBJECTS_FINALIZER not in finalizers:
             return False
-        for namespace in self._where(name):
-            path, why = self._resources.path(name, namespace), "their kind is being deleted"
-            if path is not None:
-                await self._writer.write("DELETE", path, Subject(name, namespace, ""), cause=cause, why=why)
-        if self._where(name):
+        if not knows(self._view, RESOURCE, definition):
+            return True  # Our view is behind, or ahead: its objects may be those of another definition.
+        for obj in [stored.obj for stored in self._view.list(name)]:
+            await self._delete(name, obj, cause)
+        if list(self._view.list(name)):
             return True  # Finalizers hold the remaining objects.
         kept = [finalizer for finalizer in finalizers if finalizer != CUSTOM_OBJECTS_FINALIZER]
         change = {"metadata": {"finalizers": kept, "resourceVersion": _version(definition)}}
@@ -48,10 +49,16 @@ class DefinitionController:
         )
         return False
 
-    def _where(self, resource: str) -> list[str]:
-        """The namespaces that still hold objects of the kind; [''] for a cluster-scoped one."""
-        seen = (metadata(stored.obj).get("namespace") or "" for stored in self._view.list(resource))
-        return list(dict.fromkeys(seen))
+    async def _delete(self, resource: str, obj: Obj, cause: WakeCause) -> None:
+        """By its UID: another server may be done with this definition, and somebody may have made another one
+        of its name, with objects of the same names."""
+        path = self._resources.path(resource, *key_of(obj))
+        if path is None or is_deleting(obj):
+            return
+        subject, why = Subject(resource, *key_of(obj), uid_of(obj)), "its kind is being deleted"
+        options = {"preconditions": {"uid": uid_of(obj)}}
+        with ignored(404, 409):  # It is gone, or another object has its name.
+            await self._writer.write("DELETE", path, subject, cause=cause, why=why, body=options)
 
 
 def _version(obj: Obj) -> str:

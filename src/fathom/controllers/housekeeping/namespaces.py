@@ -15,7 +15,7 @@ from fathom.model.cause import WakeCause
 from fathom.model.conditions import NUMBERS_EVERY_S, differ_in_numbers
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.view import Resources, View
 
 FINALIZER = "kubernetes"
@@ -115,22 +115,41 @@ class NamespaceController:
         if not metadata(namespace).get("deletionTimestamp"):
             await self._create_default_account(name, cause)
             return False
-        plan = plan_namespace(namespace, self._contents(name))
+        contents = self._contents(namespace)
+        if contents is None:
+            return True
+        plan = plan_namespace(namespace, contents)
         if plan.delete:
-            await self._delete(plan.delete, name, cause)
-            plan = plan_namespace(namespace, self._contents(name))  # Most of it is deleted already.
+            await self._delete({resource: contents[resource] for resource in plan.delete}, name, cause)
+            contents = self._contents(namespace)
+            if contents is None:
+                return True
+            plan = plan_namespace(namespace, contents)  # Most of it is deleted already.
         await self._report(namespace, plan, now, cause)
         if plan.finalize:
             await self._finalize(namespace, cause)
         return bool(plan.remaining)
 
-    async def _delete(self, resources: tuple[str, ...], name: str, cause: WakeCause) -> None:
-        for resource in resources:
-            path, why = self._resources.path(resource, name), f"namespace {name} is being deleted"
-            subject, query = Subject(resource, name, ""), "propagationPolicy=Background"
-            await self._writer.write("DELETE", path or "", subject, cause=cause, why=why, query=query)
+    async def _delete(self, contents: dict[str, list[Obj]], name: str, cause: WakeCause) -> None:
+        """Each object by its UID: when the request is carried out, another server may have removed the
+        namespace, and somebody made another one of its name, with objects of the same names."""
+        why = f"namespace {name} is being deleted"
+        for resource, objs in contents.items():
+            for obj in objs:
+                if metadata(obj).get("deletionTimestamp"):
+                    continue
+                path = self._resources.path(resource, name, key_of(obj).name) or ""
+                options = {"propagationPolicy": "Background", "preconditions": {"uid": uid_of(obj)}}
+                subject = Subject(resource, name, key_of(obj).name, uid_of(obj))
+                with ignored(404, 409):  # It is gone, or another object has its name.
+                    await self._writer.write("DELETE", path, subject, cause=cause, why=why, body=options)
 
-    def _contents(self, name: str) -> dict[str, list[Obj]]:
+    def _contents(self, namespace: Obj) -> dict[str, list[Obj]] | None:
+        """None where our view has not heard of its deletion, or has another namespace of that name. Once it
+        has, it has all that was ever stored in there: nothing is created after the deletion."""
+        name = str(metadata(namespace)["name"])
+        if not knows(self._view, "namespaces", namespace):
+            return None
         contents = {}
         for resource in self._resources.all_namespaced():
             objs = [seen.obj for seen in self._view.list(resource, name)]
@@ -171,11 +190,20 @@ class NamespaceController:
     async def _finalize(self, namespace: Obj, cause: WakeCause) -> None:
         spec = namespace.get("spec") or {}
         kept = [finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER]
-        meta = {"name": metadata(namespace)["name"]}
+        # Another server may have done it, and somebody made another namespace of that name.
+        meta = {field: metadata(namespace)[field] for field in ("name", "uid", "resourceVersion")}
         body = {"kind": "Namespace", "apiVersion": "v1", "metadata": meta, "spec": {"finalizers": kept}}
         path, why = f"/api/v1/namespaces/{meta['name']}/finalize", "nothing is left in the namespace"
         with ignored(404):
             await self._writer.write("PUT", path, _subject(namespace), cause=cause, why=why, body=body)
+
+
+def knows(view: View, resource: str, obj: Obj) -> bool:
+    """Whether the view has this object as it was read, or later."""
+    known = view.get(resource, key_of(obj))
+    if known is None or uid_of(known.obj) != uid_of(obj):
+        return False
+    return known.revision >= int(metadata(obj).get("resourceVersion") or 0)
 
 
 def _subject(namespace: Obj) -> Subject:

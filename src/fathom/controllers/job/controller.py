@@ -70,6 +70,7 @@ class Jobs:
     writes: ClassVar[tuple[Writes, ...]] = (
         Writes("Job", ("status",), deletes=True),
         Writes("Pod", ("metadata.finalizers", "metadata.ownerReferences"), creates=True, deletes=True),
+        Writes("WorkloadProgress", ("status.conditions",)),  # That the server refuses its pods.
     )
     takes: ClassVar[tuple[str, ...]] = (RESOURCE_QUOTAS,)
 

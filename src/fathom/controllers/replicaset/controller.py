@@ -12,7 +12,7 @@ from fathom.control.reconcile_result import Failure, ReconcileResult
 from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
 from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt
 from fathom.controllers.leader_min_revision import LeaderMinRevision
-from fathom.controllers.pod_states import is_active, next_available_s
+from fathom.controllers.pod_states import is_active, next_available_s, seconds
 from fathom.controllers.replicaset.plan import (
     ReplicaSetFacts,
     min_ready_s_of,
@@ -61,12 +61,15 @@ class ReplicaSets:
         if owner is None:
             self._failed_ns.pop(key, None)
             return ReconcileResult.never()
-        plan = plan_replicas(owner, self._facts(view, owner), now=self._kit.now())
+        now = self._kit.now()
+        plan = plan_replicas(owner, self._facts(view, owner), now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if failure is not None and failure.blame == "failed" and failure.reason not in RACES:
             await self._report_failure(key, owner, failure, creating=bool(plan.creates))
-        return ReconcileResult.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
+        return ReconcileResult.after(
+            applied, in_s=_wait_s(owner, view, now=now), why="a pod becomes available"
+        )
 
     async def _report_failure(self, key: Key, owner: Obj, failure: Failure, *, creating: bool) -> None:
         now_ns = self._kit.monotonic_ns()
@@ -85,14 +88,16 @@ class ReplicaSets:
             needs=self._floor.needs,
         )
 
-    def _wait_s(self, owner: Obj, view: Snapshot) -> float | None:
-        all_pods = list(view.owned("Pod", uid_of(owner)))
-        active = [pod for pod in all_pods if is_active(pod)]
-        now_s = self._kit.now_ns() / 1e9
-        ready_s = next_available_s(active, min_ready_s=min_ready_s_of(owner), now_s=now_s)
-        retry_s = retry_in_s(all_pods, now_s=now_s) if len(active) < wanted_of(owner) else 0.0
-        waits = [wait_s for wait_s in (ready_s, retry_s) if wait_s]
-        return min(waits) + 1.0 if waits else None  # Timestamps are whole seconds.
+
+def _wait_s(owner: Obj, view: Snapshot, *, now: str) -> float | None:
+    """By the whole second that the status was judged by: a pod that is not available in it is waited for,
+    though it may be by the fraction of a second after it."""
+    all_pods = list(view.owned("Pod", uid_of(owner)))
+    active = [pod for pod in all_pods if is_active(pod)]
+    ready_s = next_available_s(active, min_ready_s=min_ready_s_of(owner), now_s=seconds(now))
+    retry_s = retry_in_s(all_pods, now_s=seconds(now)) if len(active) < wanted_of(owner) else 0.0
+    waits = [wait_s for wait_s in (ready_s, retry_s) if wait_s]
+    return min(waits) + 1.0 if waits else None  # Timestamps are whole seconds.
 
 
 def _siblings(view: Snapshot, owner: Obj) -> list[Obj]:

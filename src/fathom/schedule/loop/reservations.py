@@ -40,8 +40,9 @@ from fathom.model.times import SECOND_NS, moment_ns, timestamp
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.watched_kinds import RESERVATION
 
-# Longer than most grace periods. A reservation that is still needed is renewed before it expires.
-RESERVED_S, RENEWED_S = 120, 60
+# Longer than most grace periods. A waiting pod is looked at once a minute (`queue.PARKED_S_MAX`): with each
+# look its reservation is renewed, so that it outlives one renewal that fails.
+RESERVED_S, RENEWED_S = 120, 100
 AWAITED_MAX = 256  # The limit in the kind's schema.
 # Create, remove a reservation that is in the way, create again; then wait for the pod's next attempt.
 TRIES_MAX = 2

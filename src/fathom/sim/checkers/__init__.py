@@ -11,9 +11,11 @@ from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
 from fathom.sim.checkers.conditions import (
+    ConditionsDoNotVanish,
     ConditionsStayAsTheyAre,
     GenerationsAreCounted,
     TimesMoveWithTheirStatus,
+    WholeListsAreGuarded,
 )
 from fathom.sim.checkers.containers import (
     AddressesAreApart,
@@ -26,9 +28,12 @@ from fathom.sim.checkers.containers import (
 from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
+from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
+from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
+    BornInALivingNamespace,
     NothingIsOrphaned,
     NothingIsStoredByTrying,
     ObjectsKeepTheirIdentity,
@@ -41,6 +46,7 @@ from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnow
 from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
+from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
 from fathom.sim.checkers.writes import WritesAreAsAsked
 from fathom.sim.world.invariants import Checker
 
@@ -61,10 +67,16 @@ def at_home() -> list[Checker]:
         TimesMoveWithTheirStatus(),
         StatusIsNotRewritten(),
         ConditionsStayAsTheyAre(),
+        ConditionsDoNotVanish(),
+        WholeListsAreGuarded(),
+        LeavingEndpointsAreNotReady(),
+        ListedBeforeLetGo(),
+        UnreadyPodsGoAsRead(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
+        BornInALivingNamespace(),
         NothingIsHeldBack(),
         NothingIsLeftInHand(),
         SomebodyLeads(),

@@ -6,8 +6,13 @@ new generation.
 
 from __future__ import annotations
 
+from fathom.controllers.refusals import REPLICA_FAILURE
 from fathom.model.body import decode_json
+from fathom.model.conditions import PODS_REFUSED
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.model.well_known import ACTOR_HEADER
+from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import ABOUT_ANOTHER, Checker, Found, Seen
 
 
@@ -114,3 +119,59 @@ def _is_blind(change: Seen) -> bool:
 def _role(process: str) -> str:
     """The common name of replicas that take turns: 'manager' for 'manager-1' and 'manager-2'."""
     return process.rpartition("-")[0] or process
+
+
+REFUSALS = frozenset({PODS_REFUSED, REPLICA_FAILURE})
+
+
+class ConditionsDoNotVanish(Checker):
+    """A condition is removed only by an actor that has written it, or by a person. (A binding replaces what
+    was said about a pod without a node; who counts a workload's pods removes the refusal of the last one.)"""
+
+    name = "no actor removes another's condition"
+
+    def __init__(self) -> None:
+        self._writers: dict[tuple[str, str], set[str]] = {}  # UID and type -> who has written it.
+
+    def commit(self, change: Seen) -> Found:
+        before, after = _conditions(change.old), _conditions(change.new)
+        if change.new is None or before is after or before == after:
+            return None
+        actor, uid = _actor(change), uid_of(change.new)
+        old = {str(condition.get("type")): condition for condition in before}
+        new = {str(condition.get("type")): condition for condition in after}
+        lost = [kind for kind in old if kind not in new and self._is_anothers(actor, uid, kind)]
+        for kind, condition in new.items():
+            if old.get(kind) != condition:
+                self._writers.setdefault((uid, kind), set()).add(actor)
+        if not lost or change.by == DRIVER or _is_binding(change):
+            return None
+        writers = ", ".join(sorted(self._writers[uid, lost[0]]))
+        return f"{actor} removed the condition {lost[0]} of {change.path}, which {writers} had written"
+
+    def _is_anothers(self, actor: str, uid: str, kind: str) -> bool:
+        writers = self._writers.get((uid, kind), {actor})
+        return kind not in REFUSALS and actor not in writers
+
+
+def _actor(change: Seen) -> str:
+    return dict(change.headers).get(ACTOR_HEADER, "") or _role(change.by)
+
+
+def _is_binding(change: Seen) -> bool:
+    return change.ask is not None and "/binding" in change.ask.target
+
+
+class WholeListsAreGuarded(Checker):
+    """Who writes a list of conditions as a whole names the revision that it has read: else it would undo what
+    another wrote meanwhile. Of fathom's own processes, which all say who they are."""
+
+    name = "a list of conditions is written only as it was read"
+
+    def commit(self, change: Seen) -> Found:
+        ask, actor = change.ask, dict(change.headers).get(ACTOR_HEADER, "")
+        if ask is None or ask.method != "PATCH" or not actor or "/status" not in ask.target:
+            return None
+        if dict(ask.headers).get("content-type", MERGE_PATCH) != MERGE_PATCH or not _is_blind(change):
+            return None
+        return f"{actor} wrote all conditions of {change.path}, whatever they had become since it read them"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fathom.agent.process import Agent
-from fathom.agent.simulated import SimulatedRuntime
+from fathom.agent.simulated import SimulatedMachine, SimulatedRuntime
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
@@ -166,6 +166,19 @@ class NothingRunsUnwanted(Checker):
             if process.alive and isinstance(agent, Agent) and isinstance(agent.runtime, SimulatedRuntime):
                 bound = [pod for pod in world.list("pods") if lookup(pod, "spec", "nodeName") == name]
                 yield from (f"{name} {problem}" for problem in _differences(agent.runtime, bound))
+
+
+class NothingIsStartedTwice(Checker):
+    """On a machine that outlives its agents: no container is started while an earlier run of it is alive."""
+
+    name = "no container is started twice at a time"
+
+    def __init__(self, machines: Mapping[str, SimulatedMachine]) -> None:
+        self._machines = machines
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for name, machine in self._machines.items():
+            yield from (f"{name} started {what} beside a run that goes on" for what in machine.started_twice)
 
 
 def _differences(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:

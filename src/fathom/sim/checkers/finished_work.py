@@ -1,13 +1,16 @@
-"""A Job is marked finished only when none of its pods runs any more, terminating ones included."""
+"""Jobs: finished only when none of its pods runs any more, and no success of a pod is lost."""
 
 from __future__ import annotations
 
-from fathom.model.objects import Obj, lookup, uid_of
+from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 from fathom.sim.checkers.workloads import JOBS, PODS, owner_uid
+from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 OVER = frozenset({"Complete", "Failed"})
+DECIDED = OVER | {"SuccessCriteriaMet", "FailureTarget"}
 
 
 class OverWhenNothingRuns(Checker):
@@ -41,7 +44,50 @@ class OverWhenNothingRuns(Checker):
 
 
 def _is_over(job: Obj | None) -> bool:
+    return _has(job, OVER)
+
+
+def _has(job: Obj | None, types: frozenset[str]) -> bool:
     conditions = lookup(job, "status", "conditions") or ()
     return any(
-        condition.get("type") in OVER and condition.get("status") == "True" for condition in conditions
+        condition.get("type") in types and condition.get("status") == "True" for condition in conditions
     )
+
+
+class ListedBeforeLetGo(Checker):
+    """A pod that has succeeded keeps its finalizer until its Job lists its UID: else a crash between the two
+    would lose the success. Not for a Job whose end is decided, or that is gone or going."""
+
+    name = "a success is listed before its pod is let go"
+    resources = frozenset({PODS, JOBS})
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Obj] = {}  # By UID.
+        self._listed: dict[str, set[str]] = {}  # Job's UID -> UIDs of pods that it has ever listed.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == JOBS:
+            self._follow(change)
+            return None
+        old, new = change.old, change.new
+        if old is None or not _is_tracked(old) or (new is not None and _is_tracked(new)):
+            return None
+        job = self._jobs.get(owner_uid(old))
+        done = lookup(old, "status", "phase") == "Succeeded"
+        if not done or job is None or _has(job, DECIDED) or is_deleting(job) or change.by == DRIVER:
+            return None
+        if uid_of(old) in self._listed.get(uid_of(job), ()):
+            return None
+        return f"{change.by} let {change.key.name} go, whose success its Job has not listed"
+
+    def _follow(self, change: Seen) -> None:
+        if change.new is None:
+            self._jobs.pop(uid_of(change.old or {}), None)
+            return
+        self._jobs[uid_of(change.new)] = change.new
+        uncounted = lookup(change.new, "status", "uncountedTerminatedPods", "succeeded") or ()
+        self._listed.setdefault(uid_of(change.new), set()).update(map(str, uncounted))
+
+
+def _is_tracked(pod: Obj) -> bool:
+    return JOB_TRACKING_FINALIZER in (metadata(pod).get("finalizers") or ())

@@ -17,6 +17,7 @@ LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
 # NoExecute taints, and for how long the store must not have seen the node's lease renewed. The controller
 # learns of a renewal later than the store, never sooner. Lost needs another source of evidence besides.
 DRIVEN = {"node.kubernetes.io/unreachable": 40.0, "fathom.dev/lost": 75.0}
+UNREACHABLE = "node.kubernetes.io/unreachable"
 # The controller checks unhealthy nodes every few seconds; a new leader checks all of them.
 UNHEARD_S = 30.0
 
@@ -98,6 +99,34 @@ def _since(times: dict[str, float], name: str, so: bool, at_s: float) -> None:
         times.setdefault(name, at_s)
     else:
         times.pop(name, None)
+
+
+class OnlyAHeartbeatHeals(Checker):
+    """A node that was called unreachable is called healthy again only after it was heard. For scenarios in
+    which watches are not held up: a controller may learn of a heartbeat late."""
+
+    name = "only a heartbeat heals a node"
+    resources = frozenset({"nodes", LEASES})
+
+    def __init__(self) -> None:
+        self._renewed_s: dict[str, float] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == LEASES:
+            if change.key.namespace == NODE_LEASES and _renewal(change.new) != _renewal(change.old):
+                self._renewed_s[change.key.name] = change.at_s
+            return None
+        if change.old is None or change.new is None or change.by == change.key.name:
+            return None
+        silent_s = change.at_s - self._renewed_s.get(change.key.name, 0.0)
+        healed = UNREACHABLE in _keys(change.old) and UNREACHABLE not in _keys(change.new)
+        if not healed or silent_s < UNHEARD_S:
+            return None
+        return f"{change.by} removed the taint {UNREACHABLE}, though the node is silent for {silent_s:.0f} s"
+
+
+def _keys(node: Obj) -> set[str]:
+    return {str(taint.get("key")) for taint in lookup(node, "spec", "taints") or ()}
 
 
 class EveryWorkloadIsServed(Checker):

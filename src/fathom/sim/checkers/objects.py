@@ -11,7 +11,8 @@ from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 
 class ObjectsKeepTheirIdentity(Checker):
-    """An update keeps the UID; an object in deletion stays so, and is removed only without finalizers."""
+    """An update keeps the UID; an object in deletion stays so, is removed only without finalizers, and its
+    grace period never grows."""
 
     name = "an object keeps its identity"
 
@@ -27,7 +28,7 @@ class ObjectsKeepTheirIdentity(Checker):
             return f"{change.path} changed its creationTimestamp"
         if is_deleting(old) and not is_deleting(new):
             return f"{change.path} was being deleted and no longer is"
-        return _added_finalizers(old, new)
+        return _added_finalizers(old, new) or _got_more_time(old, new)
 
 
 def _removed_early(old: Obj) -> str | None:
@@ -44,6 +45,13 @@ def _added_finalizers(old: Obj, new: Obj) -> str | None:
     before = metadata(old).get("finalizers") or []
     added = [finalizer for finalizer in metadata(new).get("finalizers") or [] if finalizer not in before]
     return f"the object got finalizer {added[0]} while it was being deleted" if added else None
+
+
+def _got_more_time(old: Obj, new: Obj) -> str | None:
+    before, after = (metadata(obj).get("deletionGracePeriodSeconds") for obj in (old, new))
+    if not is_deleting(old) or after is None or before is None or after <= before:
+        return None
+    return f"the object's grace period grew from {before} s to {after} s"
 
 
 class WhoDeletesNamesTheObject(Checker):
@@ -64,6 +72,27 @@ class WhoDeletesNamesTheObject(Checker):
         return f"{change.by} deleted {change.path} " + (
             "without naming its UID" if not named else f"with UID {named}"
         )
+
+
+class BornInALivingNamespace(Checker):
+    """No object is created in a namespace that is being deleted, or gone: nothing would ever remove it."""
+
+    name = "objects are created only in namespaces that stay"
+
+    def __init__(self) -> None:
+        self._leaving: set[str] = set()  # Namespaces that are being deleted, or gone.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "namespaces":
+            if change.new is None or is_deleting(change.new):
+                self._leaving.add(change.key.name)
+            else:
+                self._leaving.discard(change.key.name)
+            return None
+        born = change.old is None and change.resource not in RECORDS
+        if not born or change.key.namespace not in self._leaving:
+            return None
+        return f"{change.by} created {change.path}, and its namespace is being deleted or gone"
 
 
 class NothingIsStoredByTrying(Checker):

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 # The server's own records: they have neither UID nor owners.
 RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
+EVENTS = frozenset({"events", "events.events.k8s.io"})
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # Finalizers whose controllers run in every world that uses them: none may hold an object for ever.
 OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tracking"})
 
 
 class OnlyTheUnownedAreCollected(Checker):
-    """An object that a server removes by itself has no owner left that stays, or is in a namespace in
-    deletion. A foreground-deleted owner is removed after its dependents; an orphaning one after it has
-    released them."""
+    """An object that a server removes by itself has owners, none of which stays, or is in a namespace in
+    deletion, or of a kind whose definition is. (Events only get old.) A foreground-deleted owner is removed
+    after its dependents; an orphaning one after it has released them."""
 
     name = "only objects without owners are garbage-collected"
 
@@ -33,6 +35,7 @@ class OnlyTheUnownedAreCollected(Checker):
         self._dependents: dict[str, dict[str, None]] = {}  # Owner's UID -> UIDs.
         self._spaces: dict[str, Obj] = {}
         self._inside: dict[str, int] = {}  # Namespace -> how many objects are in it.
+        self._leaving_kinds: set[str] = set()  # Resources whose definition is, or was, being deleted.
 
     def commit(self, change: Seen) -> Found:
         if change.resource in RECORDS:
@@ -48,6 +51,8 @@ class OnlyTheUnownedAreCollected(Checker):
                 self._dependents.setdefault(uid, {})[uid_of(change.new)] = None
         if change.resource == "namespaces":
             self._spaces[change.key.name] = change.new or {}
+        if change.resource == DEFINITIONS and (change.new is None or is_deleting(change.new)):
+            self._leaving_kinds.add(change.key.name)
         return problem
 
     def _forget(self, obj: Obj) -> None:
@@ -62,9 +67,15 @@ class OnlyTheUnownedAreCollected(Checker):
             return None
         goes = change.new is None or (is_deleting(change.new) and not is_deleting(old))
         collected = goes and change.ask is None and not is_deleting(old)
-        if collected and self._is_owned(old) and not is_deleting(self._spaces.get(change.key.namespace, {})):
-            return f"{change.path} was garbage-collected, but one of its owners still exists"
+        if collected and not is_deleting(self._spaces.get(change.key.namespace, {})):
+            if self._is_owned(old):
+                return f"{change.path} was garbage-collected, but one of its owners still exists"
+            if not owners_of(old) and not self._may_go_unowned(change):
+                return f"{change.path} was removed by a server, but it never had an owner"
         return self._check_dependents(change, old) if change.new is None else None
+
+    def _may_go_unowned(self, change: Seen) -> bool:
+        return change.resource in EVENTS or change.resource in self._leaving_kinds
 
     def _is_owned(self, obj: Obj) -> bool:
         owners = [self._alive.get(uid) for uid in owners_of(obj)]

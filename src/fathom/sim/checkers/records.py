@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions, Subject
-from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, metadata, uid_of
+from fathom.model.well_known import DECISION_HEADER
 from fathom.sim.world.invariants import Checker, Found, Seen, place_of
 from fathom.sim.world.violation import Violation
 
@@ -42,7 +43,11 @@ class RecordsAreTrue(Checker):
 
     def __init__(self) -> None:
         self._states: dict[tuple[str, Key], list[ObjectState]] = {}  # By resource and key, in order.
-        self._decisions: set[str] = set()  # Ids.
+        self._decisions: dict[str, str] = {}  # Id -> the controller that decided.
+        self._makers: dict[str, str] = {}  # UID of an object -> the decision by which it was created.
+        # Decision, resource and key of each commit that created or removed something: other writes of one
+        # decision about one object cannot be told apart.
+        self._carried_out: set[tuple[str, str, str, Key]] = set()
 
     def begin(self, world: World) -> None:
         self._engine: Engine = world.engine
@@ -54,12 +59,17 @@ class RecordsAreTrue(Checker):
         obj = change.new if change.new is not None else change.old or {}
         state = _state(change.revision, obj, exists=change.new is not None)
         self._states.setdefault((change.resource, change.key), []).append(state)
+        named = dict(change.headers).get(DECISION_HEADER, "")
+        if named and (verb := _verb(change)):
+            self._carried_out.add((verb, named, change.resource, change.key))
+        if change.old is None:
+            self._makers[uid_of(obj)] = named
         return None
 
     # Called by the processes' journals.
 
     def decided(self, process: SimProcess, decision: Decision) -> None:
-        self._decisions.add(decision.id)
+        self._decisions[decision.id] = decision.controller
         for wrong in self._wrong_in(decision):
             self._broken(process, f"{decision.controller} about {_path(decision.subject)}: {wrong}")
 
@@ -68,6 +78,15 @@ class RecordsAreTrue(Checker):
             self._broken(process, f"the outcome {outcome.result} is of no recorded decision: {outcome.id}")
         elif outcome.result in WRITTEN and (wrong := self._wrong_outcome(outcome)):
             self._broken(process, f"the decision {outcome.id} was {outcome.result}, but {wrong}")
+        elif outcome.result == "rejected" and self._was_carried_out(outcome):
+            self._broken(process, f"the decision {outcome.id} was rejected, but it was carried out")
+
+    def _was_carried_out(self, outcome: Outcome) -> bool:
+        written = outcome.object
+        if written is None:
+            return False
+        key = Key(written.namespace, written.name)
+        return (outcome.verb, outcome.id, written.resource, key) in self._carried_out
 
     # What is wrong with a decision.
 
@@ -121,8 +140,15 @@ class RecordsAreTrue(Checker):
         if not states and not written.uid:
             return ""  # A collection: its objects were deleted together.
         if any((state.revision, state.uid) == (outcome.revision, written.uid) for state in states):
-            return ""
+            return self._wrong_maker(outcome, written)
         return f"the store never had {_path(written)} with uid {written.uid} at {outcome.revision}"
+
+    def _wrong_maker(self, outcome: Outcome, written: Subject) -> str:
+        """A create that is on record as done was done by the same controller, if not by this decision."""
+        if outcome.verb != "create" or written.uid not in self._makers:
+            return ""
+        made_by = self._decisions.get(self._makers[written.uid], "somebody else")
+        return "" if made_by == self._decisions[outcome.id] else f"{made_by} made {_path(written)}"
 
     # States.
 
@@ -139,6 +165,13 @@ class RecordsAreTrue(Checker):
 
 def _state(revision: int, obj: Obj, *, exists: bool = True) -> ObjectState:
     return ObjectState(revision, uid_of(obj), int(metadata(obj).get("generation") or 0), exists)
+
+
+def _verb(change: Seen) -> str:
+    if change.old is None:
+        return "create"
+    goes = change.new is None or (is_deleting(change.new) and not is_deleting(change.old))
+    return "delete" if goes else ""
 
 
 def _path(subject: Subject) -> str:

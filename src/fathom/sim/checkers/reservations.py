@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from fathom.model.objects import Obj, is_deleting, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.times import moment_ns
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
+from fathom.sim.world.world import World
 
 HOLDING = frozenset({"", "Active"})
+LATENCY_NS = 2_000_000_000  # Between the judgement and its commit.
 
 
 class WaitedForStaysReserved(Checker):
@@ -53,6 +56,38 @@ class WaitedForStaysReserved(Checker):
         return Finding(
             f"{change.by} released {change.key.name}, but {path} still waits for its room", (path,)
         )
+
+
+class WaitedForDoesNotExpire(WaitedForStaysReserved):
+    """Whoever still needs a reservation renews it. For scenarios in which one scheduler always runs."""
+
+    name = "a reservation does not expire while its pod waits"
+
+    def _released(self, change: Seen) -> Found:
+        if change.new is None or _phase(change.new) != "Expired":
+            return None
+        holder = str(lookup(change.new, "metadata", "annotations", "fathom.dev/pod-uid") or "")
+        path = self._waiting.get(holder)
+        return None if path is None else Finding(f"{change.key.name} expired, but {path} waits", (path,))
+
+
+class NobodyIsBoundTooLate(Checker):
+    """A reservation that has expired holds nothing any more: no pod is bound with it. For scenarios in which
+    the clocks of API servers are right."""
+
+    name = "no pod is bound with an expired reservation"
+    resources = frozenset({RESERVATIONS})
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is None or change.new is None or _phase(change.new) != "Bound":
+            return None
+        expires_ns = moment_ns(lookup(change.old, "spec", "expiresAt"))
+        now_ns = self._engine.epoch_ns + self._engine.now_ns
+        late = _phase(change.old) in HOLDING and expires_ns is not None and now_ns >= expires_ns + LATENCY_NS
+        return f"a pod was bound with {change.key.name}, which had expired" if late else None
 
 
 def _phase(reservation: Obj) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.control.ownership import controller_of
+from fathom.controllers.pod_states import is_ready
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
@@ -61,6 +63,29 @@ class ChildrenWithinBounds(Checker):
         if change.old is None and change.late:
             self._late.add(uid_of(change.new))
         return uid_of(change.new) in self._late
+
+
+class UnreadyPodsGoAsRead(Checker):
+    """A ReplicaSet that deletes a pod because it is not ready names the revision at which it was not: it may
+    have become ready since. A pod that was never ready cannot have been deleted for another reason."""
+
+    name = "a pod is deleted as not ready only as it was read"
+    resources = frozenset({PODS})
+
+    def __init__(self) -> None:
+        self._ready: set[str] = set()  # UIDs of pods that were ever ready.
+
+    def commit(self, change: Seen) -> Found:
+        old, new = change.old, change.new
+        if new is not None and is_ready(new):
+            self._ready.add(uid_of(new))
+        goes = old is not None and not is_deleting(old) and (new is None or is_deleting(new))
+        by_us = dict(change.headers).get(ACTOR_HEADER) == "controllers/replicasets"
+        if not goes or not by_us or uid_of(old or {}) in self._ready:
+            return None
+        if lookup(change.delete_options, "preconditions", "resourceVersion"):
+            return None
+        return f"{change.by} deleted {change.key.name}, which was never ready, whatever it had become"
 
 
 class OnePodPerSlot(Checker):

@@ -84,8 +84,11 @@ def _body_of(ask: Ask) -> Obj:
 
 
 def _unmet_precondition(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | None:
-    section = "preconditions" if ask.method == "DELETE" else "metadata"
-    revision, uid = lookup(body, section, "resourceVersion"), lookup(body, section, "uid")
+    section: tuple[str, ...] = ("preconditions",) if ask.method == "DELETE" else ("metadata",)
+    if ask.method == "POST" and ask.target.partition("?")[0].endswith("/eviction"):
+        # The pod is marked, then deleted: only its UID stays the same in between.
+        body, section = {"uid": lookup(body, "deleteOptions", "preconditions", "uid")}, ()
+    revision, uid = lookup(body, *section, "resourceVersion"), lookup(body, *section, "uid")
     if revision and before and int(revision) != before:
         return f"{change.by} wrote {change.path} at resourceVersion {revision}, but it was at {before}"
     if uid and uid != uid_of(old):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Conflict, Rejected
@@ -16,21 +16,31 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.body import decode_json
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.user import MASTERS, User
 from fathom.model.well_known import POOL_LABEL
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.overrides import AcknowledgedIsObserved
+from fathom.sim.checkers.overrides import AcknowledgedIsObserved, of_overrides
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import node, own, pod
 from fathom.sim.scenarios.shared_agent import SharedAgent
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, QUIET_S, all_but, manage, until_or_heal
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    LEASE,
+    MANAGERS,
+    OF_WATCHES,
+    QUIET_S,
+    all_but,
+    leads,
+    manage,
+    until_or_heal,
+)
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.invariants import Checker, Seen
+from fathom.sim.world.invariants import Checker, Finding, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
@@ -256,4 +266,84 @@ async def _try(world: World, judge: OnlyApproved, name: str, where: str) -> None
         world.broken(ONLY_APPROVED, f"{name} was kept off {where} by a spec that nobody approved")
 
 
-SCENARIOS: tuple[Scenario, ...] = (overrides_are_edited, approved_and_edited)
+# Leaders.
+
+
+class ObservedByWhoLeads(Checker):
+    """At rest: an override in force was acknowledged in the present term of each lease, and says so."""
+
+    name = "an override in force is observed by who leads"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        status = _status(world)
+        epochs = {
+            int(lookup(fence, "epoch") or 0)
+            for fence in world.list("fences.fathom.dev")
+            if metadata(fence)["name"] == LEASE.partition("/")[2]
+        }
+        if status.get("active") is not True:
+            yield f"the override is not active: {status.get('conditions')}"
+        for entry in status.get("acknowledgements") or ():
+            if epochs and entry.get("epoch") and entry["epoch"] not in epochs:
+                yield f"{entry['controller']} acknowledged it in epoch {entry['epoch']}, now is {epochs}"
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=("/scheduleroverrides", "/deployments"),
+        happenings=("handover", "lose-lease"),
+        seconds=EDITED_FOR_S,
+        most=4,
+        without=all_but("happening", "crash", "stop", "hold-watch"),
+    ),
+    checkers=lambda: [*at_home(), AcknowledgedIsObserved(), ObservedByWhoLeads()],
+)
+async def observed_by_each_leader(world: World) -> None:
+    """An override stays in force while one leader follows another: each acknowledges it for its own term, and
+    it counts as observed only then."""
+    manage(world, Deployments, ReplicaSets, Overrides, Acknowledgements, kinds=("/scheduleroverrides",))
+    run_controllers(world, AGENT, SharedAgent)
+    await world.apply(NODES, node("node-1"))
+    await world.apply(DEPLOYMENTS, deployment(WEB, REPLICAS))
+    lasting = _pausing(0)
+    lasting["spec"]["expiresAfter"] = "1h"
+    await world.apply(OVERRIDES, lasting)
+    await world.sleep(EDITED_FOR_S)
+    for name in MANAGERS:
+        if leads(world, name):
+            world.crash(name, restart_after_s=8.0)
+    await world.sleep(10)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+@scenario(
+    Menu(processes=MANAGERS, seconds=20, most=1, without=all_but("slow-reply")),
+    checkers=lambda: [*at_home(), *of_overrides()],
+    timed=True,
+)
+async def acknowledged_after_the_pass(world: World) -> None:
+    """A rollout takes a step that hangs on its way to the server when an override pauses it: nobody
+    acknowledges the override before that step is through."""
+    manage(world, Deployments, ReplicaSets, Overrides, Acknowledgements, kinds=("/scheduleroverrides",))
+    run_controllers(world, AGENT, SharedAgent)
+    await world.apply(NODES, node("node-1"))
+    for tag in range(1, 5):
+        async with world.held("/replicasets"):
+            await world.apply(DEPLOYMENTS, deployment(WEB, REPLICAS, tag=tag))
+            await world.sleep(1.5)
+            await world.apply(OVERRIDES, _pausing(tag))
+            await world.sleep(4)
+        await world.sleep(4)
+        await world.delete(OVERRIDES, PAUSE.name)
+        await world.sleep(6)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    overrides_are_edited,
+    approved_and_edited,
+    observed_by_each_leader,
+    acknowledged_after_the_pass,
+)

@@ -13,9 +13,18 @@ from fathom.model import accounts
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import User
 from fathom.sim.checkers import at_home
+from fathom.sim.scenarios.foreign_conditions import mark
 from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.serving import SERVICES, service
-from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, run_managers_and_agents
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    MANAGERS,
+    QUIET_S,
+    all_but,
+    come_to_rest,
+    run_managers_and_agents,
+)
+from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding
 from fathom.sim.world.scenario import Scenario, scenario
@@ -101,4 +110,37 @@ def route(name: str, weight: int) -> Obj:
     }
 
 
-SCENARIOS: tuple[Scenario, ...] = (gateway_follows,)
+@scenario(
+    Menu(
+        processes=(GATEWAY,),
+        kinds=("/endpointslices", "/services", "/trafficroutes"),
+        seconds=25,
+        most=6,
+        without=all_but("hold-watch", "drop-watch", "slow-request", "slow-reply", "crash"),
+    ),
+    checkers=checkers,
+    scale=12,
+)
+async def gateway_among_others(world: World) -> None:
+    """Pods are not ready for long, and another client keeps a condition of its own on the routes, of which
+    the gateway hears late: it sends nothing to who is not ready, and removes nothing of another."""
+    troubles = run_managers_and_agents(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
+    world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
+    for name in WORKLOADS:
+        await world.apply(SERVICES, service(name))
+        await world.apply(REPLICA_SETS, replica_set(name, 2))
+        await world.apply(ROUTES, route(name, 50))
+    for number in range(world.scale):
+        await world.sleep(2 * world.rng.random())
+        name = world.rng.choice(WORKLOADS)
+        for obj in world.list(ROUTES.name):
+            await mark(world, ROUTES, obj)
+        await world.apply(ROUTES, route(name, 1 + number))
+    troubles.probes_fail = True
+    nudge(world, AGENT)
+    await world.sleep(10)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    await come_to_rest(world, troubles)
+
+
+SCENARIOS: tuple[Scenario, ...] = (gateway_follows, gateway_among_others)

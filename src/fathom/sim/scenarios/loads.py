@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fathom.control.kit import Kit
 from fathom.controllers.autoscaler.controller import Autoscalers
 from fathom.controllers.autoscaler.samples import PodSample
@@ -11,13 +13,27 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup, metadata
 from fathom.sim.checkers import at_home
-from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, come_to_rest, run_managers_and_agents
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    AT_THE_TOP,
+    MANAGERS,
+    all_but,
+    come_to_rest,
+    leads,
+    run_managers_and_agents,
+)
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
+from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 MOST = 6
+MANY = 22
+PERIOD_S, ROUNDED_S = 60.0, 3.0  # Times in objects are whole seconds.
+STEP = 4
+POLICY = {"type": "Pods", "value": STEP, "periodSeconds": 60}
 ASKED = "100m"
 WINDOW_S = 300  # Kubernetes' own stabilization window: for so long the load must be low.
 HIGH, LOW = 100_000_000, 5_000_000  # Nanos of a CPU: twice the target, and a tenth of it.
@@ -97,4 +113,62 @@ def _size(world: World) -> int:
     return int(lookup(world.get(DEPLOYMENTS.name, Key("default", "web")), "spec", "replicas") or 0)
 
 
-SCENARIOS: tuple[Scenario, ...] = (autoscaler_told_nothing,)
+class GrowthWithinThePolicy(Checker):
+    """Within a minute a Deployment grows by four pods, as its autoscaler's policy says, however many leaders
+    take part. For scenarios in which clocks are right."""
+
+    name = "an autoscaler grows no faster than its policy"
+    resources = frozenset({DEPLOYMENTS.name})
+
+    def __init__(self) -> None:
+        self._sizes: list[tuple[float, int]] = []  # When, and how large from then on.
+
+    def commit(self, change: Seen) -> Found:
+        size = int(lookup(change.new, "spec", "replicas") or 0)
+        if not self._sizes or self._sizes[-1][1] != size:
+            self._sizes.append((change.at_s, size))
+        since_s = change.at_s - PERIOD_S + ROUNDED_S
+        base = [before for at_s, before in self._sizes if at_s <= since_s] or [self._sizes[0][1]]
+        lately = [before for at_s, before in self._sizes if since_s < at_s < change.at_s]
+        least = min(base[-1], *lately) if lately else base[-1]
+        if change.by == DRIVER or size <= least + STEP:
+            return None
+        return f"{change.by} scaled to {size}, from {least} within {PERIOD_S:g} s"
+
+
+def growing() -> Sequence[Checker]:
+    return [*at_home(), GrowthWithinThePolicy()]
+
+
+@scenario(
+    Menu(processes=MANAGERS, seconds=60, most=2, without=all_but("slow-reply", "slow-request")),
+    checkers=growing,
+    timed=True,
+)
+async def scaled_by_one_leader_after_another(world: World) -> None:
+    """The load is far too high, and the leader of the controllers dies every few seconds: all leaders
+    together scale no faster than the policy allows, and still reach the limit."""
+    load = Load()
+    load.nanos = 4 * HIGH
+    troubles = run_managers_and_agents(
+        world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(load)
+    )
+    web = deployment("web", 2)
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
+    await world.apply(DEPLOYMENTS, web)
+    scaler = autoscaler("web", MANY)
+    scaler["spec"]["behavior"] = {"scaleUp": {"policies": [POLICY]}}
+    await world.apply(AUTOSCALERS, scaler)
+    for _ in range(4):
+        before, until_s = _size(world), world.now_s + 100
+        while _size(world) == before and world.now_s < until_s:
+            await world.sleep(0.2)
+        for name in MANAGERS:
+            if leads(world, name):
+                world.crash(name, restart_after_s=2.0)
+    world.heal()
+    await world.until(lambda: _size(world) == MANY, within_s=600, what="the autoscaler grows to its limit")
+    await come_to_rest(world, troubles)
+
+
+SCENARIOS: tuple[Scenario, ...] = (autoscaler_told_nothing, scaled_by_one_leader_after_another)

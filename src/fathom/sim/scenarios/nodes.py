@@ -55,9 +55,9 @@ class OneFailureIsNone(Checker):
         return f"{change.by} restarted {change.key.name}" if any(restarts) else None
 
 
-def unheard(world: World) -> Iterable[str | Finding]:
+def unheard(world: World, agents: Sequence[str]) -> Iterable[str | Finding]:
     """Running agents without a node, or with a lease that they do not renew."""
-    for name in AGENTS:
+    for name in agents:
         lease = world.get(LEASES.name, Key(NODE_LEASE_NAMESPACE, name))
         if world.get(NODES.name, Key("", name)) is None or lease is None:
             yield f"{name} runs, but it has no Node or no Lease"
@@ -90,15 +90,17 @@ def going(world: World) -> Iterable[str | Finding]:
             yield Finding(f"{name} is being deleted, but no agent removes it", (f"pods/default/{name}",))
 
 
-def at_rest() -> Sequence[Checker]:
+def at_rest(*agents: str) -> Sequence[Checker]:
     return [
         WhenSettled("deleted pods go away", going),
-        WhenSettled("every running agent has a node and renews its lease", unheard),
+        WhenSettled(
+            "every running agent has a node and renews its lease", lambda world: unheard(world, agents)
+        ),
     ]
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), OneFailureIsNone(), NobodyIsKilledInTime(), *at_rest()]
+    return [*at_home(), OneFailureIsNone(), NobodyIsKilledInTime(), *at_rest(*AGENTS)]
 
 
 @scenario(

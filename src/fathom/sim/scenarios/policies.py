@@ -3,18 +3,22 @@ are blind, behind or down: no step ends before it was observed for as long as it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from fathom.model.objects import Key, Obj, lookup
+import msgspec
+
+from fathom.control.lease import LEASES
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
+from fathom.sim.checkers.leaders import FENCES
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
-from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING
+from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, HoldWatch, Refuse
-from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
@@ -106,7 +110,69 @@ async def policy_rollout_with_stale_signals(world: World) -> None:
     )
 
 
-async def _start_rollout(world: World, *, hold_s: float) -> None:
+# From the beginning of the first step.
+BLIND_AT_ONCE: tuple[AnyFault, ...] = tuple(msgspec.structs.replace(fault, at_s=6.0) for fault in BLIND)
+
+
+@scenario(Menu(processes=MANAGERS, kinds=("/pods",)), scripted=BLIND_AT_ONCE, checkers=judged)
+async def policy_rollout_that_sees_nothing(world: World) -> None:
+    """A policy rollout is blind from its first second on, for a minute: when it sees again, its first step
+    begins to count."""
+    await _start_rollout(world, hold_s=HOLD_S, signals_max_age="4s")
+    sees_s = 6.0 + BLIND_S
+    await world.until(
+        lambda: int(_status(world.get(ROLLOUTS.name, Key("", "canary"))).get("step") or 0) > 0,
+        within_s=300,
+        what="the first step ends",
+    )
+    least_s = sees_s + HOLD_S - 8.0
+    assert world.now_s >= least_s, f"the first step ended after {world.now_s:.0f} s, before {least_s:.0f} s"
+    await world.until(lambda: _phase(world) == "Complete", within_s=300, what="the rollout completes")
+
+
+LEASED = "scheduler-leased"
+LEASE = "fathom-system/scheduler"
+
+
+class ObservedInThisTerm(Checker):
+    """At rest: what a scheduler has observed of a rollout is of its present term."""
+
+    name = "a rollout is observed in the present term"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        epochs = {f"fathom-system/{metadata(each)['name']}": each["epoch"] for each in world.list(FENCES)}
+        for rollout in world.list(ROLLOUTS.name):
+            for entry in _status(rollout).get("observedBy") or ():
+                lease = str(entry.get("lease") or "")
+                if lease and entry.get("epoch") != epochs.get(lease):
+                    yield f"{entry['controller']} observed it in epoch {entry['epoch']}, now is {epochs}"
+
+
+@scenario(
+    Menu(processes=(LEASED,), seconds=20, most=2, without=all_but("slow-reply", "slow-request")),
+    checkers=lambda: [*checkers(), ObservedInThisTerm()],
+    timed=True,
+)
+async def policy_rollout_observed_anew(world: World) -> None:
+    """The scheduler that has observed a policy rollout loses its lease and gets it again: it says anew what
+    it has observed, in its new term."""
+    await world.apply(NODES, node("node-1"))
+    for name in ("v4", "v5"):
+        await world.apply(POLICIES, own("SchedulingPolicy", name, {}))
+    run_scheduler(world, LEASED, lease=LEASE, timing=TIMING)
+    run_controllers(world, MANAGERS[0], PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
+    run_controllers(world, AGENT, SharedAgent)
+    steps = [{"percent": 50, "hold": "10s"}]
+    await world.apply(ROLLOUTS, own("PolicyRollout", "canary", {"from": "v4", "to": "v5", "steps": steps}))
+    for _ in range(3):
+        await world.sleep(12)
+        namespace, name = LEASE.split("/")
+        await world.api.patch(LEASES, namespace, name, {"spec": {"holderIdentity": None}})
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+async def _start_rollout(world: World, *, hold_s: float, signals_max_age: str = "") -> None:
     for name in ("node-1", "node-2"):
         await world.apply(NODES, node(name))
     for name in ("v4", "v5"):
@@ -118,7 +184,9 @@ async def _start_rollout(world: World, *, hold_s: float) -> None:
     run_controllers(world, AGENT, SharedAgent)
     await world.sleep(5)
     steps = [{"percent": percent, "hold": f"{hold_s:.0f}s"} for percent in (50, 100)]
-    await world.apply(ROLLOUTS, own("PolicyRollout", "canary", {"from": "v4", "to": "v5", "steps": steps}))
+    gates = {"gates": {"signalsMaxAge": signals_max_age}} if signals_max_age else {}
+    spec = {"from": "v4", "to": "v5", "steps": steps, **gates}
+    await world.apply(ROLLOUTS, own("PolicyRollout", "canary", spec))
     for number in range(4):
         await world.apply(PODS, pod(f"p-{number}"))
 
@@ -127,4 +195,9 @@ def _phase(world: World) -> str:
     return str(_status(world.get(ROLLOUTS.name, Key("", "canary"))).get("phase"))
 
 
-SCENARIOS: tuple[Scenario, ...] = (policy_rollout_by_two_schedulers, policy_rollout_with_stale_signals)
+SCENARIOS: tuple[Scenario, ...] = (
+    policy_rollout_by_two_schedulers,
+    policy_rollout_with_stale_signals,
+    policy_rollout_that_sees_nothing,
+    policy_rollout_observed_anew,
+)

@@ -167,7 +167,7 @@ async def preemption_behind_two_servers(world: World) -> None:
 
 
 async def _preempt_at_random(world: World, *, servers: int = 1) -> None:
-    await _start_processes(world, servers=servers)
+    await start_processes(world, servers=servers)
     for number in range(world.scale):
         await world.sleep(2.5 * world.rng.random())
         action = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
@@ -176,7 +176,7 @@ async def _preempt_at_random(world: World, *, servers: int = 1) -> None:
             continue
         cpu = world.rng.choice(("1", "2", "3"))
         await world.apply(
-            PODS, _pod(f"{action}-{number}", cpu=cpu, high=action == "high", rival=action == "rival")
+            PODS, pod_of(f"{action}-{number}", cpu=cpu, high=action == "high", rival=action == "rival")
         )
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
@@ -193,7 +193,7 @@ EVICTED: tuple[AnyFault, ...] = (
 async def evicted_and_not_yet_reserved(world: World) -> None:
     """The leader evicts a victim and crashes before it reserves the room: the next leader reserves it, and
     the rival scheduler, which has not heard of that, is refused. One victim for one pod."""
-    await _one_victim(world, grace_s=20)
+    await one_victim(world, grace_s=20)
 
 
 # The reservation is created, its scheduler never learns, and crashes; the next leader receives no events of
@@ -210,7 +210,7 @@ NOT_TOLD: tuple[AnyFault, ...] = (
 async def reserved_and_not_told(world: World) -> None:
     """The leader creates a reservation, never learns of it and crashes: the next leader asks for the same
     name and meets it. There is one reservation, though there is room for two."""
-    await _one_victim(world, grace_s=20, cpu="2")
+    await one_victim(world, grace_s=20, cpu="2")
 
 
 # Repair has not heard of the pod, the scheduler receives no events of reservations, and its binding is slow.
@@ -225,21 +225,21 @@ DEAF_REPAIR: tuple[AnyFault, ...] = (
 async def reserved_while_repair_is_deaf(world: World) -> None:
     """Repair has not heard of a pod whose binding is under way: it asks the API server for the pod, and
     leaves its reservation alone."""
-    await _one_victim(world, grace_s=GRACE_S)
+    await one_victim(world, grace_s=GRACE_S)
 
 
-async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
+async def one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     """A victim fills the only node; a pod of higher priority comes, and then a rival for its room."""
-    await _start_processes(world, full=False)
-    victim = _pod("victim", cpu="4", node="node-1")
+    await start_processes(world, full=False)
+    victim = pod_of("victim", cpu="4", node="node-1")
     victim["spec"]["terminationGracePeriodSeconds"] = grace_s
     await world.apply(PODS, victim)
     await world.sleep(3.2 - world.now_s)
-    await world.apply(PODS, _pod("important", cpu=cpu, high=True))
+    await world.apply(PODS, pod_of("important", cpu=cpu, high=True))
     await world.sleep(0.5)
     assert lookup(world.get("pods", Key("default", "victim")), "metadata", "deletionTimestamp")
     await world.sleep(4)
-    await world.apply(PODS, _pod("rival", cpu="4", rival=True))
+    await world.apply(PODS, pod_of("rival", cpu="4", rival=True))
     await world.sleep(grace_s)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     placed = {metadata(obj)["name"]: lookup(obj, "spec", "nodeName") for obj in world.list("pods")}
@@ -253,7 +253,7 @@ async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     assert reservations == [("node-1", "Bound")], reservations
 
 
-async def _start_processes(world: World, *, full: bool = True, servers: int = 1) -> None:
+async def start_processes(world: World, *, full: bool = True, servers: int = 1) -> None:
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
         await world.sleep(0.3)  # So that the first one leads.
@@ -266,10 +266,10 @@ async def _start_processes(world: World, *, full: bool = True, servers: int = 1)
         await world.apply(NODES, node(f"node-{number}"))
         if full:
             for letter in ("a", "b"):
-                await world.apply(PODS, _pod(f"old-{number}-{letter}", cpu="2", node=f"node-{number}"))
+                await world.apply(PODS, pod_of(f"old-{number}-{letter}", cpu="2", node=f"node-{number}"))
 
 
-def _pod(name: str, *, cpu: str, high: bool = False, rival: bool = False, node: str = "") -> Obj:
+def pod_of(name: str, *, cpu: str, high: bool = False, rival: bool = False, node: str = "") -> Obj:
     obj = pod(name, cpu=cpu, high=high)
     obj["spec"]["terminationGracePeriodSeconds"] = GRACE_S
     if node:

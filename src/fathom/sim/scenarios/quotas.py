@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
-from fathom.client.api import Resource
+from fathom.client.api import Api, Resource
 from fathom.controllers.replicaset.controller import ReplicaSets
-from fathom.model.objects import Obj, key_of, lookup
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.user import MASTERS, User
+from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
+from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.replicas import WORKLOADS, keep_changing, look_at_the_end
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, run_managers_and_agents
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -20,6 +25,7 @@ QUOTAS = Resource("", "v1", "resourcequotas")
 LIMITS = Resource("", "v1", "limitranges")
 CHANGES = ("less-room", "more-room", "other-defaults")
 ENOUGH = 20
+EDITOR = "editor"
 
 
 def quota(pods: int) -> Obj:
@@ -82,4 +88,59 @@ def _changes(world: World) -> dict[str, Callable[[], object]]:
     }
 
 
-SCENARIOS: tuple[Scenario, ...] = (quota_changes,)
+class QuotaEditor:
+    """Edits, deletes and makes quotas anew through a server of its own, from the scenario's numbers."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._api, self._rng = Api(inside.seam), inside.streams.stream("edits")
+        inside.domain.create_task(self._run(), name=EDITOR)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(0.6 * self._rng.random())
+            spec = {"hard": {"count/configmaps": str(self._rng.randrange(4, 12)), "pods": "9"}}
+            if self._rng.random() < 0.3:
+                await self._make_anew(spec)
+            else:
+                await self._api.patch(QUOTAS, "default", "shared", {"spec": spec})
+
+    async def _make_anew(self, spec: Obj) -> None:
+        try:
+            current = await self._api.get(QUOTAS, "default", "shared")
+        except ApiError:
+            return
+        if current is not None:
+            await self._api.delete(QUOTAS, "default", "shared", uid=uid_of(current))
+        await self._api.create(QUOTAS, "default", {"metadata": {"name": "shared"}, "spec": spec})
+
+
+@scenario(
+    Menu(
+        processes=(EDITOR,),
+        servers=("api-1", "api-2"),
+        seconds=25,
+        most=10,
+        without=all_but("stale-server", "slow-reply", "slow-request", "drop-watch"),
+    ),
+    servers=2,
+    checkers=at_home,
+    scale=60,
+)
+async def quota_edited_elsewhere(world: World) -> None:
+    """Objects come and go through one API server while a quota is edited, deleted and made anew through
+    another, which may be far behind: its use is right all the time."""
+    await world.apply(QUOTAS, {"metadata": {"name": "shared"}, "spec": {"hard": {"count/configmaps": "8"}}})
+    world.process(EDITOR, QuotaEditor, server=2, account=User("person", (MASTERS,)))
+    for _ in range(world.scale):
+        await world.sleep(0.5 * world.rng.random())
+        name = f"counted-{world.rng.randrange(8)}"
+        current = world.get("configmaps", Key("default", name))
+        if current is None:
+            await world.api.create(CONFIG_MAPS, "default", {"metadata": {"name": name}})
+        else:
+            await world.api.delete(CONFIG_MAPS, "default", name, uid=uid_of(current))
+    world.kill(EDITOR)
+    await world.heal_and_settle()
+
+
+SCENARIOS: tuple[Scenario, ...] = (quota_changes, quota_edited_elsewhere)

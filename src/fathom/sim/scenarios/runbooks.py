@@ -13,6 +13,7 @@ from fathom.kinds import runbook_run
 from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import RunbookRun
 from fathom.kinds.shape import API_VERSION, read
+from fathom.model.body import decode_json
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup
 from fathom.seams.process import Inside
@@ -145,8 +146,34 @@ class StepsOnce(Checker):
                 self._undone.add(str(step["id"]))
 
 
+class OneHolderAtATime(Checker):
+    """Whoever takes a run over has it: the client before writes nothing into its record any more. And a step
+    changes an object only as it was read."""
+
+    name = "one client at a time carries a run out"
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == RUNS.name:
+            before, after = _holder(change.old), _holder(change.new)
+            if change.new is not None and after < before:
+                return f"the record had holder {before}, and was written by {after}"
+            return None
+        ask, agent = change.ask, dict(change.headers).get("user-agent", "")
+        if ask is None or ask.method != "PATCH" or not agent.startswith(AGENT):
+            return None
+        body = decode_json(ask.body) if isinstance(ask.body, bytes) else ask.body
+        if lookup(body, "metadata", "resourceVersion"):
+            return None
+        return f"{agent} patched {change.path} whatever it had become since it was read"
+
+
+def _holder(run: Obj | None) -> tuple[int, int]:
+    holder = lookup(run or {}, "status", "holder") or {}
+    return int(holder.get("epoch") or 0), int(holder.get("sequence") or 0)
+
+
 def checkers() -> Sequence[Checker]:
-    return [StepsOnce()]
+    return [StepsOnce(), OneHolderAtATime()]
 
 
 @scenario(

@@ -17,6 +17,7 @@ from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.runbooks import AGENT, OPERATORS, RUN, Operator, StepsOnce
 from fathom.sim.scenarios.staff import QUIET_S, all_but
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Pause
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -200,4 +201,68 @@ def _steps(world: World) -> list[str]:
     return ["" if note is None else "written" for note in notes]
 
 
-SCENARIOS: tuple[Scenario, ...] = (stale_runbook,)
+HOLDS_S = 20
+LASTING = msgspec.convert(
+    {
+        "inputs": [{"name": SIGNAL, "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": SIGNAL}}],
+        "steps": [{"id": "one", "action": {"create": _note("one")}}],
+        "postconditions": [
+            {"name": "stays-low", "expression": f"{SIGNAL}.data.lag == 'low'", "for": f"{HOLDS_S}s"}
+        ],
+        "postconditionsWithin": "5m",
+    },
+    RunbookSpec,
+)
+ASLEEP: tuple[AnyFault, ...] = (Pause(at_s=12.0, target=OPERATORS[0], for_s=40.0),)
+
+
+class SucceedsOnlyIfItHeld(Checker):
+    """A run whose postcondition must hold for a while succeeds only after it did, to the second."""
+
+    name = "a run succeeds only when its postcondition has held for long enough"
+    resources = frozenset({CONFIG_MAPS.name, RUNS.name})
+
+    def __init__(self) -> None:
+        self._low_s: float | None = None  # Since when the signal is low.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == CONFIG_MAPS.name and change.key.name == SIGNAL:
+            low = lookup(change.new, "data", "lag") == "low"
+            self._low_s = (change.at_s if self._low_s is None else self._low_s) if low else None
+            return None
+        if lookup(change.new, "status", "phase") != runbook_run.SUCCEEDED:
+            return None
+        held_s = 0.0 if self._low_s is None else change.at_s - self._low_s
+        return (
+            f"the run succeeded, and the signal was low for {held_s:.0f} s" if held_s < HOLDS_S - 1 else None
+        )
+
+
+@scenario(Menu(processes=OPERATORS), scripted=ASLEEP, checkers=lambda: [StepsOnce(), SucceedsOnlyIfItHeld()])
+async def nobody_looked_for_a_while(world: World) -> None:
+    """The machine of who carries out a run sleeps, and meanwhile its postcondition does not hold: when it is
+    awake, the time for which it must hold begins anew."""
+    await world.apply(CONFIG_MAPS, {"metadata": {"name": SIGNAL}, "data": {"lag": "low"}})
+    await _make_run(world, LASTING)
+    world.process(OPERATORS[0], Operator, who=OPERATORS[0], aborts=False)
+    await world.sleep(30.0 - world.now_s)
+    for lag in ("high", "low"):
+        await world.apply(CONFIG_MAPS, {"metadata": {"name": SIGNAL}, "data": {"lag": lag}})
+        await world.sleep(14)
+    await world.until(
+        lambda: lookup(world.get(RUNS.name, RUN), "status", "phase") == runbook_run.SUCCEEDED,
+        within_s=120,
+        what="the run succeeds",
+    )
+
+
+async def _make_run(world: World, content: RunbookSpec) -> None:
+    pinned = {"name": "book", "source": "cluster", "version": 1, "hash": spec_hash(content)}
+    spec = {"runbook": pinned, "content": msgspec.json.decode(msgspec.json.encode(content))}
+    kind = runbook_run.DEFINITION.kind
+    await world.apply(
+        RUNS, {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": RUN.name}, "spec": spec}
+    )
+
+
+SCENARIOS: tuple[Scenario, ...] = (stale_runbook, nobody_looked_for_a_while)

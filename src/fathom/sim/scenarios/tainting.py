@@ -34,6 +34,29 @@ TOLERATIONS: dict[str, list[Obj]] = {
 }
 STAY = ("bears-it", "bears-all")
 WAIT = ("bears-it-a-while", "bears-it-twice")
+LATE = "late-"
+
+
+class LateComersHaveTheirTime(Checker):
+    """Of pods that came when the taint was there: each may stay for its own time."""
+
+    name = "pods stay for as long as they tolerate a taint"
+    resources = frozenset({"pods"})
+
+    def __init__(self) -> None:
+        self._came_s: dict[str, float] = {}  # By UID.
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is None and change.new is not None:
+            self._came_s[uid_of(change.new)] = change.at_s
+        going = change.old is not None and not is_deleting(change.old)
+        going = going and (change.new is None or is_deleting(change.new))
+        if not going or not change.key.name.startswith(LATE):
+            return None
+        stayed_s = change.at_s - self._came_s[uid_of(change.old or {})]
+        if stayed_s >= BEARS_S - ROUNDED_S:
+            return None
+        return f"{change.by} evicted the pod {stayed_s:.0f} s after it came, before its toleration ended"
 
 
 class NobodyIsDrivenTooSoon(Checker):
@@ -113,4 +136,26 @@ def _tainted(world: World) -> Obj:
     return {"metadata": {"name": NODE}, "spec": {"taints": taints}}
 
 
-SCENARIOS: tuple[Scenario, ...] = (driven_away,)
+@scenario(
+    Menu(processes=DECIDERS, kinds=("/pods", "/nodes"), seconds=60, most=4, without=("skew",)),
+    checkers=lambda: [*standard(), LateComersHaveTheirTime()],
+)
+async def came_after_the_taint(world: World) -> None:
+    """Pods that tolerate a taint for 30 seconds come when it is already there, one after the other: each
+    stays for its own 30 seconds, whichever process crashes meanwhile, and then leaves."""
+    run_real_cluster(world, nodes=(NODE,))
+    await world.until(
+        lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="the node is registered"
+    )
+    await world.apply(NODE_KIND, _tainted(world))
+    spec = {**pod_spec(node=NODE), "tolerations": [FOR_A_WHILE]}
+    for number in range(4):
+        await world.apply(PODS, {"metadata": {"name": f"{LATE}{number}"}, "spec": spec})
+        await world.sleep(8 + 8 * world.rng.random())
+    await world.sleep(20)
+    world.heal()
+    await world.until(lambda: not world.list("pods", "default"), within_s=180, what="all pods have left")
+    await world.settle(quiet_s=90, within_s=900)
+
+
+SCENARIOS: tuple[Scenario, ...] = (driven_away, came_after_the_taint)

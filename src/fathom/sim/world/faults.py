@@ -87,6 +87,13 @@ class CommitLost(Fault, frozen=True, tag="commit-lost"):
     """The commit never reaches the store, and the API server does not get an outcome."""
 
 
+class SlowCommit(Fault, frozen=True, tag="slow-commit"):
+    """A commit takes longer to reach the store: what the API server judged it by may have changed by then. No
+    menu draws it; a scenario names it."""
+
+    delay_s: float = 1.0
+
+
 class StaleServer(Fault, frozen=True, tag="stale-server"):
     """An API server gets no watch events from the store for a while, and answers from its old cache."""
 
@@ -177,6 +184,7 @@ AnyFault = (
     | Refuse
     | CommitUnknown
     | CommitLost
+    | SlowCommit
     | StaleServer
     | Compact
     | HoldWatch
@@ -196,7 +204,7 @@ AnyFault = (
 # The code where it takes effect does: `network` for messages, `store_link` for commits, `engine.happen` for
 # momentary faults. Faults of another sort (Partition, HoldWatch, StaleServer) have a list each there.
 OfMessages = LoseRequest | SlowRequest | LoseReply | SlowReply | Refuse
-OfCommits = CommitUnknown | CommitLost
+OfCommits = CommitUnknown | CommitLost | SlowCommit
 
 
 def sentence(fault: AnyFault) -> str:
@@ -211,7 +219,7 @@ def _particular(fault: AnyFault) -> str:
     match fault:
         case LoseReply() if fault.told_s:
             return f", with a timeout answer after {fault.told_s:g} s"
-        case SlowRequest() | SlowReply():
+        case SlowRequest() | SlowReply() | SlowCommit():
             return f" by {fault.delay_s:g} s"
         case Refuse():
             return f" with {fault.status}"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
-from fathom.sim.world.faults import STORE, AnyFault, CommitLost
+from fathom.sim.world.faults import STORE, AnyFault, CommitLost, SlowCommit
 from fathom.sim.world.network import OWN_HEADERS, SERVING, Exchange
 from fathom.sim.world.process import SimProcess
 from fathom.store.contents import StoreContents
@@ -159,6 +160,9 @@ class StoreLink:
                 self._struck(fate, "a commit never reaches the store, and the server gets no outcome")
                 world.after(2 * delay_ns, self._answer, future, Unknown("the store did not answer"))
                 return await future
+            if isinstance(fate, SlowCommit):
+                self._struck(fate, f"a commit takes {fate.delay_s:g} s longer to reach the store")
+                delay_ns, fate = delay_ns + round(fate.delay_s * SECOND_NS), None
             lost, delay_ns = self._cut_off(future, delay_ns, Unknown("the store did not answer in time"))
             if lost:
                 return await future
@@ -168,6 +172,9 @@ class StoreLink:
 
     def problem(self) -> str:
         return ""
+
+    def accept_past(self) -> None:
+        pass  # It never goes back while it is open.
 
     async def request_progress(self) -> bool:
         return True

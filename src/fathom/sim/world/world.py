@@ -84,6 +84,12 @@ class World:
         except Exception as error:  # As at a commit: it ends the run, and not the exploration.
             self.engine.checker_raised(error)
 
+    def add_checker(self, checker: Checker) -> None:
+        """A checker that needs something of the scenario. Add it before what it is about happens."""
+        self.checkers = (*self.checkers, checker)
+        self._by_resource.clear()
+        checker.begin(self)
+
     # Processes.
 
     def process(

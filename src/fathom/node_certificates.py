@@ -1,0 +1,70 @@
+"""Answers the certificate requests of nodes: looks for them in the cache, signs with the cluster's CA."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from typing import Any
+
+from fathom.api.auth.certificates import Pki
+from fathom.api.auth.node_certificates import REQUESTS, Fail, Sign, judge, sign
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
+from fathom.model.cause import WakeCause
+from fathom.model.decision import Subject
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj
+from fathom.model.view import Seen, View
+from fathom.seams.log import Log
+from fathom.seams.outside import Clock
+
+LOOK_S = 0.5  # There are few requests, and an agent waits for the answer.
+PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+
+class NodeCertificates:
+    def __init__(self, writer: HousekeepingWriter, view: View, pki: Pki, clock: Clock, *, log: Log) -> None:
+        self._writer = writer
+        self._view = view
+        self._pki = pki
+        self._clock = clock
+        self._log = log
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for seen in tuple(self._view.list(REQUESTS)):
+                try:
+                    await self._answer(seen)
+                except ApiError as error:
+                    name = seen.obj["metadata"]["name"]
+                    self._log.warn("a certificate request waits", request=name, error=error.message)
+
+    async def _answer(self, seen: Seen) -> None:
+        answer = judge(seen.obj, node_exists=self._node_exists)
+        if isinstance(answer, Fail):
+            await self._write(seen, _condition("Failed", answer.why), why=answer.why)
+        elif isinstance(answer, Sign):
+            certificate = b64encode(sign(self._pki, seen.obj, clock=self._clock)).decode()
+            why = f"node {answer.node} has shown a token that lets it join, or its own certificate"
+            approved = [_condition("Approved", why)] if answer.approved_by_us else []
+            await self._write(seen, *approved, certificate=certificate, why=why)
+
+    async def _write(self, seen: Seen, *conditions: Obj, why: str, **fields: Any) -> None:
+        name, uid = str(seen.obj["metadata"]["name"]), str(seen.obj["metadata"]["uid"])
+        status = seen.obj.get("status") or {}
+        body = {
+            **seen.obj,
+            "metadata": {**seen.obj["metadata"], "resourceVersion": str(seen.revision)},
+            "status": {**status, **fields, "conditions": [*(status.get("conditions") or ()), *conditions]},
+        }
+        subject, cause = Subject(REQUESTS, "", name, uid), WakeCause("event", "", REQUESTS, "", name)
+        with ignored(404, 409):  # Another server was faster.
+            await self._writer.write("PUT", f"{PATH}/{name}/status", subject, cause=cause, why=why, body=body)
+
+    def _node_exists(self, node: str) -> bool:
+        return self._view.get("nodes", Key("", node)) is not None
+
+
+def _condition(type_: str, message: str) -> Obj:
+    reason = "AutoApproved" if type_ == "Approved" else "SignerValidationFailure"
+    return {"type": type_, "status": "True", "reason": reason, "message": message}

@@ -1,0 +1,212 @@
+"""Pods get other owners, or none, by hand: their old and their new owners notice, count them right, and give
+up the least useful ones first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from fathom.agent.process import begin as begin_agent
+from fathom.control.ownership import controller_of
+from fathom.controllers.pod_states import is_active, is_ready
+from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model.accounts import node_user
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.well_known import ACTOR_HEADER
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.workloads import owner_uid
+from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, pod_spec, replica_set
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
+
+NODE = "node-1"
+APPS = ("left", "right")
+UNREADY = {"fathom.dev/simulated": '{"fail": "readiness"}'}
+MIN_READY_S = 5
+LONG_S = 20.0  # So long a pod must be ready, or not ready, to be known as that.
+RIGHT_AFTER_S = 40.0
+
+
+class TheUsefulStay(Checker):
+    """A ReplicaSet that has too many pods deletes no ready pod while one that is not ready stays, of those
+    whose readiness has been known for long."""
+
+    name = "a ReplicaSet gives up unready pods first"
+    resources = frozenset({"pods"})
+
+    def __init__(self) -> None:
+        self._pods: dict[
+            str, tuple[Obj, float]
+        ] = {}  # UID -> the pod, and since when it is as ready as it is.
+
+    def commit(self, change: Seen) -> Found:
+        old, new = change.old, change.new
+        goes = old is not None and is_active(old) and (new is None or is_deleting(new))
+        problem = self._judge(change, old) if goes and old is not None else None
+        if new is None or not is_active(new):
+            self._pods.pop(uid_of(old or new or {}), None)
+            return problem
+        before = self._pods.get(uid_of(new))
+        same = before is not None and is_ready(before[0]) == is_ready(new)
+        self._pods[uid_of(new)] = (new, before[1] if same and before is not None else change.at_s)
+        return problem
+
+    def _judge(self, change: Seen, old: Obj) -> Found:
+        if dict(change.headers).get(ACTOR_HEADER) != "controllers/replicasets" or not is_ready(old):
+            return None
+        worse = [
+            key_of(pod).name
+            for pod, since_s in self._pods.values()
+            if owner_uid(pod) == owner_uid(old) and not is_ready(pod) and change.at_s - since_s > LONG_S
+        ]
+        known_s = change.at_s - self._pods.get(uid_of(old), (old, change.at_s))[1]
+        if not worse or known_s < LONG_S:
+            return None
+        return f"{change.by} deleted {change.key.name}, which is ready, and {worse[0]} is not"
+
+
+class NobodyMakesTooMany(Checker):
+    """A ReplicaSet creates or adopts no pod beyond the most that it ever wanted. People may give it more."""
+
+    name = "children ≤ desired + surge"
+    resources = frozenset({"pods", REPLICA_SETS.name})
+
+    def __init__(self) -> None:
+        self._most: dict[str, int] = {}  # By the owner's UID.
+        self._mine: dict[str, dict[str, None]] = {}  # Owner's UID -> UIDs of its live, matching pods.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != "pods":
+            if change.new is not None:
+                wanted, uid = int(lookup(change.new, "spec", "replicas") or 0), uid_of(change.new)
+                self._most[uid] = max(wanted, self._most.get(uid, 0))
+            return None
+        uid = uid_of(change.new or change.old or {})
+        for pods in self._mine.values():
+            pods.pop(uid, None)
+        reference = controller_of(change.new) if change.new is not None else None
+        if change.new is None or reference is None or not is_active(change.new):
+            return None
+        if _app(change.new) != reference["name"]:
+            return None
+        mine = self._mine.setdefault(reference["uid"], {})
+        mine[uid] = None
+        ours = change.by in MANAGERS and owner_uid(change.old or {}) != reference["uid"] and not change.late
+        if not ours or len(mine) <= self._most.get(reference["uid"], len(mine)):
+            return None
+        return f"{change.by} makes {change.key.name} the {len(mine)}th pod of {reference['name']}"
+
+
+class AvailableInTime(Checker):
+    """At rest: pods that have been ready for longer than `minReadySeconds` are reported as available."""
+
+    name = "pods are reported as available in time"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> list[str]:
+        wrong = []
+        for owner in world.list(REPLICA_SETS.name):
+            mine = [pod for pod in world.list("pods") if owner_uid(pod) == uid_of(owner) and is_active(pod)]
+            ready, reported = sum(map(is_ready, mine)), lookup(owner, "status", "availableReplicas") or 0
+            if reported != ready:
+                wrong.append(f"{key_of(owner).name} reports {reported} available pods of {ready}")
+        return wrong
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), NobodyMakesTooMany(), TheUsefulStay(), AvailableInTime()]
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=("/pods", "/replicasets"),
+        seconds=60,
+        most=6,
+        without=all_but("crash", "stop", "slow-reply", "slow-request", "drop-watch", "commit-unknown"),
+    ),
+    checkers=checkers,
+    scale=8,
+    timed=True,
+)
+async def pods_change_hands(world: World) -> None:
+    """Pods without an owner are adopted, pods are given to another owner or released, and ReplicaSets become
+    smaller: none ever has too many pods, ready ones stay, and in the end each has what it wants."""
+    manage(world, ReplicaSets, kinds=("/pods", "/replicasets"))
+    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
+    for app in APPS:
+        for number in range(2):
+            await _orphan(world, app, number, sick=number == 0)
+    await world.sleep(10)  # Every manager has heard of them.
+    for app in APPS:
+        await world.apply(REPLICA_SETS, _set(app, 4))
+    await world.sleep(40)
+    for _ in range(world.scale):
+        await _change(world)
+        await world.sleep(10 * world.rng.random())
+    await world.heal_and_settle(quiet_s=QUIET_S + MIN_READY_S)
+
+
+def _set(app: str, replicas: int) -> Obj:
+    obj = replica_set(app, replicas)
+    obj["spec"]["minReadySeconds"] = MIN_READY_S
+    return obj
+
+
+async def _orphan(world: World, app: str, number: int, *, sick: bool) -> None:
+    meta = {"name": f"{app}-orphan-{number}", "labels": {"app": app}, "annotations": UNREADY if sick else {}}
+    spec = pod_spec(node=NODE)
+    spec["containers"][0] |= {"readinessProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 2}}
+    await world.apply(PODS, {"metadata": meta, "spec": spec})
+
+
+async def _change(world: World) -> None:
+    app = world.rng.choice(APPS)
+    action = world.rng.choice(("smaller", "give", "give", "release", "collide"))
+    if action == "collide":
+        await _collide(world, app)
+        return
+    pods = _of(world, app)
+    if action == "smaller" or not pods:
+        await world.apply(REPLICA_SETS, _set(app, world.rng.randrange(2, 5)))
+        await world.sleep(RIGHT_AFTER_S)
+        return
+    pod = world.rng.choice(pods)
+    meta = {"uid": uid_of(pod), "resourceVersion": metadata(pod)["resourceVersion"]}
+    if action == "release":
+        patch = {"metadata": {**meta, "labels": {"app": "nobody"}}}
+    else:
+        other = APPS[1 - APPS.index(app)]
+        owner = world.get(REPLICA_SETS.name, Key("default", other))
+        reference = controller_of(pod)
+        if owner is None or reference is None:
+            return
+        given = {**reference, "name": other, "uid": uid_of(owner)}
+        patch = {"metadata": {**meta, "labels": {"app": other}, "ownerReferences": [given]}}
+    await world.api.patch(PODS, "default", key_of(pod).name, patch)
+
+
+async def _collide(world: World, app: str) -> None:
+    """Somebody takes the name of the next pod when the ReplicaSet is about to create it."""
+    names = {key_of(pod).name for pod in world.list("pods", "default")}
+    name = next(name for number in range(99) if (name := f"{app}-{number}") not in names)
+    taken = {"metadata": {"name": name, "labels": {"app": "nobody"}}, "spec": pod_spec(node=NODE)}
+    await asyncio.gather(
+        world.apply(REPLICA_SETS, _set(app, 4)),
+        *(world.api.delete(PODS, *key_of(pod), uid=uid_of(pod)) for pod in _of(world, app)[:1]),
+        world.api.create(PODS, "default", taken),
+    )
+
+
+def _of(world: World, app: str) -> list[Obj]:
+    return [pod for pod in world.list("pods", "default") if is_active(pod) and _app(pod) == app]
+
+
+def _app(pod: Obj) -> str:
+    return str(lookup(pod, "metadata", "labels", "app") or "")
+
+
+SCENARIOS: tuple[Scenario, ...] = (pods_change_hands,)

@@ -1,0 +1,14 @@
+"""A repeated deletion with a longer grace period lengthens it, instead of only ever shortening it."""
+
+from __future__ import annotations
+
+from fathom.api.removal import _repeated_deletion
+from fathom.sim.zoo import rewrite
+
+ROOM = "api"
+
+rewrite(
+    _repeated_deletion,
+    "if grace_s < before_s:",
+    "if grace_s != before_s:",
+)

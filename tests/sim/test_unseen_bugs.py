@@ -1,0 +1,144 @@
+"""Bugs that were invented before any story was written for them: each applies to today's code, and is found
+in the scenario that has found it first, or that was written because of it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from tests.sim.putting_back import in_a_child
+
+from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.search.patches import BadPatch, load
+from fathom.sim.world.scenario import plan_of, sweep, tell
+from fathom.sim.zoo import unseen
+
+pytestmark = pytest.mark.live
+
+FILES = sorted(Path(unseen.__file__).parent.glob("[a-z]*.py"))
+
+
+# Where each is looked for; `script/unseen-bugs` looks everywhere. Those that are not here are not found yet.
+FOUND = {
+    "acknowledged_for_the_predecessor": "observed-by-each-leader",
+    "acknowledged_in_the_middle": "acknowledged-after-the-pass",
+    "adopted_beside_new": "pods-change-hands",
+    "agent_knows_its_own_conditions": "agents-alone",
+    "anybodys_child": "pods-change-hands",
+    "available_without_a_look": "pods-change-hands",
+    "bound_by_name": "a-scheduler-leads-again",
+    "bound_whatever_the_node_became": "judged-and-then-late",
+    "bound_with_an_expired_reservation": "bound-after-the-expiry",
+    "budget_raised_from_an_old_view": "drains-seen-late",
+    "collects_by_name": "named-again-in-the-middle",
+    "compaction_unannounced": "informer-relists",
+    "create_overwrites": "replicas",
+    "created_in_a_leaving_namespace": "judged-and-then-late",
+    "deadline_without_a_look": "jobs-in-time",
+    "deletes_whatever_it_became": "pods-change-hands",
+    "each_leader_scales": "scaled-by-one-leader-after-another",
+    "ended_override_wakes_nobody": "overrides-end",
+    "ended_pod_keeps_its_room": "one-scheduler",
+    "epochs_begin_anew": "leases-are-deleted",
+    "evicted_counts_as_there": "drains",
+    "evicts_the_namesake": "named-again-in-the-middle",
+    "expired_a_minute_early": "reserved-for-long",
+    "failure_replaces_conditions": "foreign-conditions",
+    "held_while_nobody_looked": "nobody-looked-for-a-while",
+    "inherits_the_timeout": "rollouts-end",
+    "judged_twice": "containers-outlive-their-agent",
+    "kept_from_its_start": "jobs-in-time",
+    "killed_without_grace": "agents-alone",
+    "late_pods_have_no_time": "came-after-the-taint",
+    "latest_timer_counts": "jobs-in-time",
+    "lease_taken_early": "leaders",
+    "leaving_pods_get_traffic": "real-endpoints",
+    "left_in_hand": "a-scheduler-leads-again",
+    "left_the_selection_unheard": "read-from-long-ago",
+    "let_go_while_it_runs": "agents-alone",
+    "never_heard_again": "stopped-while-unheard",
+    "new_leader_heals_the_dead": "led-anew-while-a-node-is-dead",
+    "node_gone_by_hearsay": "what-a-new-leader-has-not-heard",
+    "observed_in_an_earlier_term": "policy-rollout-observed-anew",
+    "old_owner_not_woken": "pods-change-hands",
+    "one_dead_owner_is_enough": "owners-come-and-go",
+    "other_quota_overlooked": "judged-and-then-late",
+    "patched_by_name": "named-again-in-the-middle",
+    "progress_without_others": "cluster",
+    "quota_begins_unnoticed": "quota-edited-elsewhere",
+    "ready_pods_leave_first": "pods-change-hands",
+    "recounted_from_an_old_cache": "quota-edited-elsewhere",
+    "refused_for_ever": "a-scheduler-leads-again",
+    "released_room_wakes_nobody": "who-waits-is-woken",
+    "removed_within_its_grace": "agents-alone",
+    "reservation_not_renewed": "reserved-for-long",
+    "restarts_without_a_pause": "agents-alone",
+    "route_status_from_an_old_view": "gateway-among-others",
+    "routes_to_the_unready": "gateway-among-others",
+    "runs_started_anew": "containers-outlive-their-agent",
+    "status_over_anothers": "rollouts",
+    "step_patches_whatever_is_there": "half-done-runbook",
+    "success_let_go_too_soon": "real-jobs",
+    "token_never_expires": "tokens-end",
+    "token_of_a_dead_namesake": "tokens-end",
+    "two_runners": "half-done-runbook",
+    "unknown_owners_are_dead": "named-again-in-the-middle",
+    "unreachable_pods_stay_ready": "a-node-comes-back",
+    "untried_time_counts": "policy-rollout-that-sees-nothing",
+}
+SEEDS = 24
+# Those that take a moment: one of each sort of scenario that was added.
+NORMAL = {
+    "collects_by_name",
+    "epochs_begin_anew",
+    "reservation_not_renewed",
+    "runs_started_anew",
+    "success_let_go_too_soon",
+    "token_of_a_dead_namesake",
+}
+
+
+def is_found(scenario: str) -> bool:
+    for seed in range(SEEDS):
+        plan = plan_of(SCENARIOS[scenario], str(seed), ("random", "pct")[seed % 2])
+        result = tell(SCENARIOS[scenario], plan)
+        sweep()
+        if result.violation is not None:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in NORMAL else [pytest.mark.full]) for name in FOUND]
+)
+def test_a_bug_that_no_scenario_was_written_for_is_found(name: str) -> None:
+    assert in_a_child(f"unseen/{name}", is_found, FOUND[name])
+
+
+def unloadable() -> list[str]:
+    """Loads them all into one process: each checks that the code it changes is there."""
+    return [reason for file in FILES if (reason := _reason(file))]
+
+
+def _reason(file: Path) -> str:
+    try:
+        load(file)
+    except BadPatch as error:
+        return str(error)
+    return ""
+
+
+def test_every_bug_applies_to_todays_code() -> None:
+    assert in_a_child("unseen/__init__", unloadable) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
+def test_every_bug_says_what_it_is_and_in_which_room(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    assert ast.get_docstring(tree)
+    assert [node for node in tree.body if isinstance(node, ast.Assign) and _name(node) == "ROOM"]
+
+
+def _name(node: ast.Assign) -> str:
+    return node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
