@@ -213,4 +213,4 @@ def test_kubectl_completes_its_plugin(kubectl: str, path: str) -> None:
     done = subprocess.run(
         [kubectl, "__complete", "fathom", "stor"], capture_output=True, text=True, check=True, env=env
     )
-    assert done.stdout == "store\tBack up, restore and verify the store\n:4\n"
+    assert done.stdout == "store\tBack up, restore, verify and migrate stores\n:4\n"

@@ -50,6 +50,8 @@ def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
         "scale": NAMED,
         "delete": ("name",),
         "demo requests": JSON,
+        "attach": ("json", "yaml"),
+        "chaos": ("json", "yaml"),
         "page sessions": ("json", "yaml"),
         "top": ("text", "json", "yaml"),
         "version": JSON,
@@ -76,10 +78,16 @@ def test_an_unknown_format_is_the_same_error_everywhere(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = shlex.split(page_of(APP, command.split()).examples[0].command)[1:]
-    words = words[: words.index("-o")] if "-o" in words else words
-    assert run([*words, "-o", "nope"]) == 2
+    own, program = _split(words[: words.index("-o")] if "-o" in words else words)
+    assert run([*own, "-o", "nope", *program]) == 2
     told_formats = ", ".join(FORMATS[command])
     assert capsys.readouterr() == ("", f"fathom: error: -o must be one of {told_formats}, not 'nope'\n")
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words of fathom, and those of the program that it is to run."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at:]
 
 
 def test_yaml_and_json_are_the_same_document_in_the_same_order(capsys: pytest.CaptureFixture[str]) -> None:

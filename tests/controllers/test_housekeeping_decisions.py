@@ -78,9 +78,7 @@ def test_every_write_of_housekeeping_names_a_decision_on_record(tmp_path: Path) 
         entries, journal = written(api, tmp_path), recorded(tmp_path)
         assert [entry for entry in entries if entry.decision not in journal] == []
         assert {entry.actor for entry in entries} >= {"housekeeping/bootstrap", "housekeeping/namespaces"}
-        emptied = [
-            entry for entry in entries if (entry.namespace, entry.verb) == ("shop", "deletecollection")
-        ]
+        emptied = [entry for entry in entries if (entry.namespace, entry.verb) == ("shop", "delete")]
         causes = {journal[entry.decision].decision.cause.name for entry in emptied}
         assert {entry.name for entry in emptied} >= {"a"}
         assert causes == {"shop"}

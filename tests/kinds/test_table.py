@@ -33,7 +33,7 @@ PAGE = ROOT / "docs" / "kinds.md"
 PARTS = {
     "__init__", "all", "approval", "definition", "override_changes", "override_names", "override_scope",
     "override_stamps", "override_status", "override_summary", "override_validation", "preview_answer",
-    "question", "runbook_validation", "schema", "shape", "values",
+    "question", "runbook_parameters", "runbook_validation", "schema", "shape", "values",
 }  # fmt: skip
 
 # Keys of the store that no API serves.
