@@ -56,7 +56,8 @@ def agent(server: Victim, data: Path, node: str, *more: str) -> Iterator[Path]:
 
 def is_ready(server: Victim, node: str) -> bool:
     with server.client() as client:
-        conditions = (client.get(f"/api/v1/nodes/{node}").obj.get("status") or {}).get("conditions") or ()
+        answer = client.get(f"/api/v1/nodes/{node}")
+    conditions = answer.obj["status"].get("conditions", []) if answer.status == 200 else []
     return ("Ready", "True") in [(each["type"], each["status"]) for each in conditions]
 
 

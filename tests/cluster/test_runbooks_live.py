@@ -125,7 +125,7 @@ def test_a_killed_run_is_resumed_by_another_person_and_nothing_is_done_twice(
     assert (code, "True    target-ready" in text) == (0, True), text
     assert "does: create SchedulerOverride" in text
     assert ran(admin, "run", name, "--yes")[2] == (
-        "fathom: error: the parameter zone needs a value (the zone): --set zone=…\n"
+        f"fathom: error: runbook {name}: the parameter zone needs a value (the zone): --set zone=…\n"
     )
 
     out = tmp_path / "out"

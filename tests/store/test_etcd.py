@@ -431,7 +431,7 @@ async def test_certificates_on_both_sides(tmp_path: Path) -> None:
         assert [entry.key for entry in (await store.range("")).entries] == ["/a"]
         await store.close()
         for wrong in (url, f"etcd://{server.endpoint}", f"etcd://{server.endpoint}?tls=true"):
-            with pytest.raises(StoreUnusable, match="are address and certificates right"):
+            with pytest.raises(StoreUnusable, match="are address, certificates and user right"):
                 await open_store(wrong)
         with pytest.raises(StoreUnusable, match=r"cannot read .*: give a PEM file"):
             await open_store(f"etcd://{server.endpoint}?ca={tmp_path / 'gone'}")
