@@ -96,7 +96,7 @@ async def test_a_full_etcd_refuses_what_is_put_says_why_and_recovers() -> None:
         assert store.problem() == FULL
         with pytest.raises(StoreUnavailable, match="alarm NOSPACE"):
             await store.commit((), writes(a=1))
-        # An old etcd, as that of the tests, refuses deletions too, and does not say it so that one can be sure.
+        # An old etcd, as that of the tests, refuses deletions too, with an error that leaves it open.
         assert isinstance(await store.commit((), [Delete("/k")]), Committed | Unknown)
         await store.compact(await store.revision())
         etcdctl(server, "defrag")
