@@ -99,6 +99,7 @@ def test_down_ends_a_cluster_that_runs_or_its_control_plane_alone(tmp_path: Path
         until_read(data, f"{CONTAINER}.ready", "true")
         why = fathom(data, "why", "pod/lasting")  # It did not crash: somebody ended it.
         assert (why.returncode, why.stdout.startswith("pod default/lasting is ready")) == (0, True), why
+    assert "ended 1 pods" in fathom(data, "down", "--data", str(data), "--grace", "1s").stdout
 
 
 def test_where_no_cluster_ever_was_it_is_said(tmp_path: Path) -> None:
