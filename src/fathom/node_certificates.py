@@ -12,7 +12,7 @@ from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj
+from fathom.model.objects import Key, Obj, uid_of
 from fathom.model.view import Seen, View
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
@@ -28,11 +28,19 @@ class NodeCertificates:
         self._pki = pki
         self._clock = clock
         self._log = log
+        # UID -> revision of requests with which there is nothing to do until they change. Judging one checks
+        # a signature: very many that wait for an operator must not be judged twice a second.
+        self._idle: dict[str, int] = {}
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            for seen in tuple(self._view.list(REQUESTS)):
+            requests = {uid_of(seen.obj): seen for seen in self._view.list(REQUESTS)}
+            self._idle = {uid: revision for uid, revision in self._idle.items() if uid in requests}
+            for uid, seen in requests.items():
+                if self._idle.get(uid) == seen.revision:
+                    continue
+                await asyncio.sleep(0)  # Other requests come between two signatures.
                 try:
                     await self._answer(seen)
                 except ApiError as error:
@@ -48,6 +56,8 @@ class NodeCertificates:
             why = f"node {answer.node} has shown a token that lets it join, or its own certificate"
             approved = [_condition("Approved", why)] if answer.approved_by_us else []
             await self._write(seen, *approved, certificate=certificate, why=why)
+        else:
+            self._idle[uid_of(seen.obj)] = seen.revision
 
     async def _write(self, seen: Seen, *conditions: Obj, why: str, **fields: Any) -> None:
         name, uid = str(seen.obj["metadata"]["name"]), str(seen.obj["metadata"]["uid"])

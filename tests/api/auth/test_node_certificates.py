@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from tests.api.harness import Api, tell
 
+from fathom import node_certificates
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.node_certificates import SIGNER, Fail, Sign, judge, sign
 from fathom.api.auth.static_tokens import digest
@@ -147,6 +148,40 @@ def test_a_server_signs_what_a_bootstrapper_asks_for(tmp_path: Path) -> None:
         certificate = x509.load_pem_x509_certificate(b64decode(status["certificate"]))
         certificate.verify_directly_issued_by(pki.ca)
         assert (await api.get("/api/v1/secrets", token="t")).status == 403
+        signing.cancel()
+
+    tell(story, tmp_path)
+
+
+def test_a_request_that_waits_is_judged_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_certificates, "LOOK_S", 0.01)
+    judgements: list[str] = []
+
+    def counted(obj: Obj, **options: Any) -> Sign | Fail | None:
+        judgements.append(obj["metadata"]["name"])
+        return judge(obj, **options)
+
+    monkeypatch.setattr(node_certificates, "judge", counted)
+
+    async def judged_times(times: int) -> None:
+        while len(judgements) < times:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # Many looks.
+        assert judgements == ["join"] * times
+
+    async def story(api: Api) -> None:
+        pki = ensure_pki(tmp_path, clock=SystemClock())
+        writer = api.parts.writer("node-certificates")
+        signing = asyncio.create_task(
+            NodeCertificates(writer, api.core.cache, pki, SystemClock(), log=NoLog()).run()
+        )
+        assert (await api.post(REQUESTS, csr())).status == 201  # An administrator's own: it waits.
+        await judged_times(1)
+        labels = {"metadata": {"labels": {"a": "b"}}}
+        assert (await api.patch(f"{REQUESTS}/join", labels)).status == 200
+        await judged_times(2)
         signing.cancel()
 
     tell(story, tmp_path)

@@ -8,6 +8,7 @@ from fathom.agent.process import begin as begin_agent
 from fathom.agent.simulated import SimulatedMachine
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.seams.process import Entry
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.containers import NothingIsStartedTwice
 from fathom.sim.scenarios.nodes import at_rest
@@ -59,18 +60,7 @@ async def containers_outlive_their_agent(world: World) -> None:
     machine = SimulatedMachine()
     for checker in (NothingIsStartedTwice({AGENT: machine}), RunningPodsAreKept(), *at_rest(AGENT)):
         world.add_checker(checker)
-    world.process(
-        AGENT,
-        partial(begin_agent, machine=machine),
-        account=node_user(AGENT),
-        node=AGENT,
-        driver="simulated",
-        renew_s=2.0,
-        status_s=3.0,
-    )
-    await world.until(
-        lambda: world.get("nodes", Key("", AGENT)) is not None, within_s=60, what="the node is registered"
-    )
+    await _start_agent(world, partial(begin_agent, machine=machine))
     await world.apply(NODES, {"metadata": {"name": AGENT, "labels": DISK}})
     for number in range(world.scale):
         await world.apply(PODS, _pod(f"p-{number}", world.rng.choice(tuple(SCRIPTS))))
@@ -82,6 +72,15 @@ async def containers_outlive_their_agent(world: World) -> None:
         if world.rng.random() < 0.3:
             await _delete_one(world)
     await world.heal_and_settle(quiet_s=20, within_s=600)
+
+
+async def _start_agent(world: World, begin: Entry) -> None:
+    world.process(
+        AGENT, begin, account=node_user(AGENT), node=AGENT, driver="simulated", renew_s=2.0, status_s=3.0
+    )
+    await world.until(
+        lambda: world.get("nodes", Key("", AGENT)) is not None, within_s=60, what="the node is registered"
+    )
 
 
 def _are_admitted(world: World) -> bool:
@@ -119,18 +118,7 @@ UNHEARD: tuple[AnyFault, ...] = (
 async def stopped_while_unheard(world: World) -> None:
     """A pod that must not run on a node that nobody hears is stopped when the heartbeats are refused, and
     runs again when they are accepted, though nothing else has changed."""
-    world.process(
-        AGENT,
-        begin_agent,
-        account=node_user(AGENT),
-        node=AGENT,
-        driver="simulated",
-        renew_s=2.0,
-        status_s=3.0,
-    )
-    await world.until(
-        lambda: world.get("nodes", Key("", AGENT)) is not None, within_s=60, what="the node is registered"
-    )
+    await _start_agent(world, begin_agent)
     meta = {"name": "careful", "annotations": ALONE}
     await world.apply(PODS, {"metadata": meta, "spec": pod_spec(node=AGENT)})
     await world.sleep(70)
