@@ -94,7 +94,8 @@ def _twice(role: Role, count: int, usual: int) -> str:
     owner, resource, name, _ = role
     return (
         f"{owner} has {count} {resource} of the name {name}…; without faults it has {usual}. "
-        "A create was carried out, but the operator did not learn of it, and created again.\n"
+        "The operator created again what it had created: it did not learn of the first create, or handled"
+        " one object twice.\n"
         f"What to do: name the object after its owner ({name.rstrip('-')}-0) instead of using generateName, "
         "so that a second create is refused with 409 AlreadyExists, and take that answer as success."
     )
