@@ -83,13 +83,6 @@ def _places_in(
             yield from _places_in(definitions, kind, (*steps, VALUE), schema["additionalProperties"], inside)
 
 
-def grown(registry: Registry, place: Place, name: str, count: int, *, equal: bool) -> Obj:
-    """The whole object, with so many entries at the place."""
-    made = base(registry, place.kind, name)
-    set_at(registry.definitions, place, made, entries(registry.definitions, place, count, equal=equal))
-    return made
-
-
 def base(registry: Registry, kind: Kind, name: str) -> Obj:
     """An object that the server takes, also of kinds that only have a schema."""
     if kind.schema is None:
