@@ -7,7 +7,7 @@ from base64 import b64encode
 from typing import Any
 
 from fathom.api.auth.certificates import Pki
-from fathom.api.auth.node_certificates import REQUESTS, Fail, Sign, judge, sign
+from fathom.api.auth.node_certificates import REQUESTS, Approve, Fail, Sign, judge, sign
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
@@ -50,16 +50,18 @@ class NodeCertificates:
     async def _answer(self, seen: Seen) -> None:
         answer = judge(seen.obj, node_exists=self._node_exists)
         if isinstance(answer, Fail):
-            await self._write(seen, _condition("Failed", answer.why), why=answer.why)
+            await self._write(seen, "status", _condition("Failed", answer.why), why=answer.why)
+        elif isinstance(answer, Approve):
+            why = f"node {answer.node} has shown a token that lets it join, or its own certificate"
+            await self._write(seen, "approval", _condition("Approved", why), why=why)
         elif isinstance(answer, Sign):
             certificate = b64encode(sign(self._pki, seen.obj, clock=self._clock)).decode()
-            why = f"node {answer.node} has shown a token that lets it join, or its own certificate"
-            approved = [_condition("Approved", why)] if answer.approved_by_us else []
-            await self._write(seen, *approved, certificate=certificate, why=why)
+            why = f"the request for node {answer.node} is approved"
+            await self._write(seen, "status", certificate=certificate, why=why)
         else:
             self._idle[uid_of(seen.obj)] = seen.revision
 
-    async def _write(self, seen: Seen, *conditions: Obj, why: str, **fields: Any) -> None:
+    async def _write(self, seen: Seen, subresource: str, *conditions: Obj, why: str, **fields: Any) -> None:
         name, uid = str(seen.obj["metadata"]["name"]), str(seen.obj["metadata"]["uid"])
         status = seen.obj.get("status") or {}
         body = {
@@ -69,7 +71,8 @@ class NodeCertificates:
         }
         subject, cause = Subject(REQUESTS, "", name, uid), WakeCause("event", "", REQUESTS, "", name)
         with ignored(404, 409):  # Another server was faster.
-            await self._writer.write("PUT", f"{PATH}/{name}/status", subject, cause=cause, why=why, body=body)
+            path = f"{PATH}/{name}/{subresource}"
+            await self._writer.write("PUT", path, subject, cause=cause, why=why, body=body)
 
     def _node_exists(self, node: str) -> bool:
         return self._view.get("nodes", Key("", node)) is not None

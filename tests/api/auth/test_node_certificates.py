@@ -17,7 +17,7 @@ from tests.api.harness import Api, tell
 
 from fathom import node_certificates
 from fathom.api.auth.certificates import ensure_pki
-from fathom.api.auth.node_certificates import SIGNER, Fail, Sign, judge, sign
+from fathom.api.auth.node_certificates import SIGNER, Approve, Fail, Sign, judge, sign
 from fathom.api.auth.static_tokens import digest
 from fathom.model.objects import Obj
 from fathom.model.user import User
@@ -55,30 +55,30 @@ def csr(encoded: str = "", *, user: str = "system:bootstrap:a", **spec: Any) -> 
     }
 
 
-def judged(obj: Obj, *nodes: str) -> Sign | Fail | None:
+def judged(obj: Obj, *nodes: str) -> Approve | Sign | Fail | None:
     return judge(obj, node_exists=nodes.__contains__)
 
 
 def test_a_bootstrapper_gets_the_certificate_of_a_node_that_does_not_exist_yet() -> None:
-    assert judged(csr()) == Sign("n1", approved_by_us=True)
-    assert judged(csr(), "n2") == Sign("n1", approved_by_us=True)
+    assert judged(csr()) == Approve("n1")
+    assert judged(csr(), "n2") == Approve("n1")
     assert judged(csr(), "n1") is None
     account = csr(user="system:serviceaccount:kube-system:node-bootstrapper", groups=[])
-    assert judged(account) == Sign("n1", approved_by_us=True)
+    assert judged(account) == Approve("n1")
 
 
 def test_a_node_renews_its_own_certificate_and_no_others() -> None:
     own, others = request("system:node:n1"), request("system:node:n2")
     asked = [csr(each, user="system:node:n1", groups=["system:nodes"]) for each in (own, others)]
     answers = [judged(each, "n1", "n2") for each in asked]
-    assert answers == [Sign("n1", approved_by_us=True), None]
+    assert answers == [Approve("n1"), None]
 
 
 def test_anybody_else_waits_for_an_operator() -> None:
     stranger = csr(user="jane", groups=["developers"])
     assert judged(stranger) is None
     approved = {**stranger, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
-    assert judged(approved) == Sign("n1", approved_by_us=False)
+    assert judged(approved) == Sign("n1")
     assert judged({**stranger, "status": {"conditions": [{"type": "Denied", "status": "True"}]}}) is None
     assert judged({**csr(), "status": {"certificate": "there"}}) is None
     assert judged(csr(signerName="kubernetes.io/kube-apiserver-client")) is None
@@ -159,7 +159,7 @@ def test_a_request_that_waits_is_judged_once_until_it_changes(
     monkeypatch.setattr(node_certificates, "LOOK_S", 0.01)
     judgements: list[str] = []
 
-    def counted(obj: Obj, **options: Any) -> Sign | Fail | None:
+    def counted(obj: Obj, **options: Any) -> Approve | Sign | Fail | None:
         judgements.append(obj["metadata"]["name"])
         return judge(obj, **options)
 

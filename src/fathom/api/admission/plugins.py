@@ -29,8 +29,13 @@ from fathom.api.admission.reports import GatewayReports
 from fathom.api.admission.roles import RoleEscalation
 from fathom.api.admission.runbook_runs import RunbookRuns
 from fathom.api.admission.runtimes import RuntimeClass
+from fathom.api.admission.signers import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+    TrustBundleAttest,
+)
 from fathom.api.admission.tenants import TenantUse
-from fathom.api.admission.trust_bundles import TrustBundleAttest
 from fathom.api.admission.unenforced import UnenforcedKinds
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.binding.placing import NodePlacement, PlacementRules
@@ -67,7 +72,10 @@ def built_in(
         DefaultTolerationSeconds(),
         RuntimeClass(),
         RoleEscalation(authorizer),
+        CertificateApproval(authorizer),
+        CertificateSigning(authorizer),
         TrustBundleAttest(authorizer),
+        CertificateSubjectRestriction(),
         TenantUse(authorizer),
         CapacityClassUse(authorizer),
         SchedulerOverrides(authorizer, clock),

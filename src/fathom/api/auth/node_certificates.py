@@ -1,6 +1,6 @@
 """Signs the certificate requests of nodes: how an agent on another machine joins with a token.
 
-    agent: key, request ──POST──> CertificateSigningRequest ──judge──> sign ──status.certificate──> agent
+    agent: key ──POST──> CertificateSigningRequest ──judge──> approve ──judge──> sign ──certificate──> agent
 
 Only the signer for nodes is served, as kube-controller-manager does: the certificate says that its holder is
 `system:node:NAME`, and nothing else. Who may have one without being asked:
@@ -47,9 +47,14 @@ USAGES = frozenset({"client auth", "digital signature", "key encipherment"})
 SECONDS_MIN = 600  # As Kubernetes allows.
 
 
-class Sign(msgspec.Struct, frozen=True):
+class Approve(msgspec.Struct, frozen=True):
     node: str
-    approved_by_us: bool  # Else an operator has approved it.
+
+
+class Sign(msgspec.Struct, frozen=True):
+    """It is approved, by us or by an operator."""
+
+    node: str
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -62,7 +67,7 @@ class BadRequest(Exception):
     """The message says what is wrong with the request."""
 
 
-def judge(obj: Obj, *, node_exists: Callable[[str], bool]) -> Sign | Fail | None:
+def judge(obj: Obj, *, node_exists: Callable[[str], bool]) -> Approve | Sign | Fail | None:
     """What to do with a CertificateSigningRequest; None: nothing, now."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     conditions = {str(each.get("type")) for each in status.get("conditions") or ()}
@@ -73,10 +78,8 @@ def judge(obj: Obj, *, node_exists: Callable[[str], bool]) -> Sign | Fail | None
     except BadRequest as error:
         return Fail(str(error))
     if "Approved" in conditions:
-        return Sign(node, approved_by_us=False)
-    if _may_have(spec, node, node_exists):
-        return Sign(node, approved_by_us=True)
-    return None
+        return Sign(node)
+    return Approve(node) if _may_have(spec, node, node_exists) else None
 
 
 def _may_have(spec: Obj, node: str, node_exists: Callable[[str], bool]) -> bool:
