@@ -29,13 +29,13 @@ class Endpoints:
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
-            answer.read()
+            said = answer.read()
         except GONE as error:
             self.failed.append(f"{method} {path}: {error!r}")
             self._close()
             return 0
         if answer.status >= 500:
-            self.failed.append(f"{method} {path}: {answer.status}")
+            self.failed.append(f"{method} {path}: {answer.status} {said[:500]!r}")
         if answer.headers.get("connection") == "close":
             self._close()
             self._addresses.append(self._addresses.pop(0))
