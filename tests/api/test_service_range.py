@@ -90,7 +90,9 @@ def test_a_small_range_is_used_up_to_its_end_and_then_says_so(tmp_path: Path) ->
         ("127.0.0.0/8", "pods"),
     ],
 )
-@pytest.mark.parametrize("command", [("serve", "api"), ("up", "--nodes", "0")])
+@pytest.mark.parametrize(
+    "command", [("serve", "api"), pytest.param(("up", "--nodes", "0"), marks=pytest.mark.full)]
+)
 def test_a_range_that_cannot_be_is_refused_before_anything_is_made(
     tmp_path: Path, command: tuple[str, ...], given: str, words: str
 ) -> None:

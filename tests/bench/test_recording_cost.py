@@ -45,6 +45,7 @@ def test_the_order_changes_from_pair_to_pair_and_each_pair_is_compared() -> None
 
 
 @pytest.mark.parametrize("recording", [NOTHING, TAPE])
+@pytest.mark.full
 def test_a_scheduler_binds_every_pod_whatever_it_records(recording: str) -> None:
     result = run_schedule(Against(), msgspec.structs.replace(LOAD, recording=recording))
     assert result.pods_per_s > 0

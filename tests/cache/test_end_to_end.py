@@ -168,6 +168,7 @@ async def until(holds: Callable[[], bool], *, seconds: float = 30) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.full
 def test_a_cache_outlives_a_server_that_hangs(tmp_path: Path) -> None:
     """The server's process is stopped, with its sockets open: its watches fall silent, which is noticed, and
     visible as age; then it goes on. Nothing is lost, and no list is needed."""

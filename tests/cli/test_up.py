@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.deep import first_few
 
 from fathom.cli.main import run
 from fathom.supervise import LogFile, PartLine, Status, end_words, heard
@@ -54,7 +55,7 @@ def up(
 
 
 @BOTH
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("stop", first_few([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], 2))
 def test_it_says_how_to_use_it_and_stops_cleanly_when_told(
     tmp_path: Path, stop: signal.Signals, command: tuple[str, ...]
 ) -> None:

@@ -189,6 +189,7 @@ def test_how_far_a_workload_has_come_is_an_object(kubectl: Kubectl) -> None:
     assert (shown["NAME"], shown["DESIRED"], shown["SERVING"]) == ("deployment-web", "2", "2")
 
 
+@pytest.mark.full
 def test_an_autoscaler_keeps_its_target_within_bounds_and_says_what_it_lacks(kubectl: Kubectl) -> None:
     kubectl.create(deployment("web", replicas=1))
     kubectl.ok("autoscale deploy/web --min=2 --max=4 --cpu-percent=50")

@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from tests.cluster.living import Cluster, deployment, service, until
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -48,6 +49,7 @@ def everybody(cluster: Cluster, app: str, count: int) -> dict[str, int]:
     return found
 
 
+@pytest.mark.full
 def test_nodes_are_spread_over_the_zones_that_were_asked_for(cluster: Cluster) -> None:
     nodes = cluster.ask("GET", "/api/v1/nodes")["items"]
     zones = {

@@ -119,6 +119,7 @@ def held_quota(place: Place) -> None:
     place.cluster.patch(f"/apis/fathom.dev/v1alpha1/tenantquotas/{place.namespace}", patch)
 
 
+@pytest.mark.full
 def test_a_stale_view_of_the_scheduler_is_the_cause(
     silent: Place, place_of: Callable[[], Place], ask_in: Asking, record_property: Record
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_scheduler_that_is_dead_is_the_cause_and_another_one_is_started_as_pro
     )
 
 
+@pytest.mark.full
 def test_a_brake_and_then_a_lost_node_are_the_cause_and_the_pod_is_replaced(
     parts: TroubledCluster, silent: Place, ask_in: Asking, record_property: Record
 ) -> None:

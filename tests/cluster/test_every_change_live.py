@@ -15,6 +15,7 @@ from tests.cluster import override_trials_placing as placing
 from tests.cluster.aging import make_older
 from tests.cluster.living import Cluster
 from tests.cluster.override_trials import CLASS, POOL, RACK, Place, Trial
+from tests.deep import all_but
 
 from fathom.kinds.override_changes import CHANGES
 
@@ -87,7 +88,9 @@ TRIALS: dict[str, type[Trial]] = {
 
 # Tried in the deep run alone: they differ from avoidZones only in the label of the node, and pauseAutoscaler
 # from pauseExpansion in the direction.
-ALIKE = frozenset({"avoidNodes", "avoidNodeClasses", "avoidPools", "pauseAutoscaler"})
+ALIKE_OR_SLOW = frozenset(
+    {"avoidNodes", "avoidNodeClasses", "avoidPools", "breakGlassRole", "pauseAutoscaler", "pauseRollout"}
+)
 
 
 def test_every_change_of_the_table_has_a_trial() -> None:
@@ -96,9 +99,7 @@ def test_every_change_of_the_table_has_a_trial() -> None:
 
 @pytest.mark.live
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "change", [pytest.param(name, marks=[pytest.mark.full] if name in ALIKE else []) for name in TRIALS]
-)
+@pytest.mark.parametrize("change", all_but(TRIALS, ALIKE_OR_SLOW))
 def test_a_change_is_seen_before_in_force_and_after_its_end(stage: Stage, change: str) -> None:
     place = stage.stuck if change == "approveRepairs" else Place(stage.cluster, stage.rng, change)
     TRIALS[change](place).run()

@@ -45,6 +45,7 @@ def test_a_drain_waits_for_the_budget(kubectl: Kubectl) -> None:
     assert node not in {one["spec"]["nodeName"] for one in kubectl.json("get pods")["items"]}
 
 
+@pytest.mark.full
 def test_a_taint_drives_away_who_does_not_bear_it_when_their_time_is_over(kubectl: Kubectl) -> None:
     def bears(**more: object) -> list[dict[str, object]]:
         return [{"key": "bad", "operator": "Exists", "effect": "NoExecute", **more}]

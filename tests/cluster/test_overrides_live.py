@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.clients.kubectl import Kubectl
 from tests.cluster.living import Cluster, Obj, until
 from tests.cluster.programs import deployment, own
@@ -51,6 +52,7 @@ def test_the_lessons_override_is_acknowledged_and_goes_when_its_end_is_proven(
     until(lambda: "Ended" in events_about(kubectl, "recovery"), cluster.told)
 
 
+@pytest.mark.full
 def test_an_expired_override_stays_with_its_proof(cluster: Cluster, kubectl: Kubectl) -> None:
     spec = {"scope": "cluster", "reason": "a drill", "expiresAfter": "4s", "changes": {"avoidZones": ["a"]}}
     kubectl.create(own("SchedulerOverride", "short", target="workload/nothing", **spec))
@@ -94,6 +96,7 @@ def test_a_drain_evicts_and_a_shift_of_traffic_is_undone(cluster: Cluster, kubec
     assert not kubectl.ok("get trafficroutes -o name").split()
 
 
+@pytest.mark.full
 def test_a_replica_on_reserved_capacity_is_named_until_it_may_be_there(
     cluster: Cluster, kubectl: Kubectl
 ) -> None:

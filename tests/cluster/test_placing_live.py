@@ -124,6 +124,7 @@ def test_a_quota_is_named_and_who_it_holds_back_is_woken_when_it_grows(kubectl: 
     shared.ok(f"delete tenantquota {space}")
 
 
+@pytest.mark.full
 def test_an_override_is_named_and_holds_for_its_time(kubectl: Kubectl, why: Why) -> None:
     avoid = own("SchedulerOverride", "avoid", target="workload/held", scope="cluster", reason="a drill",
                 expiresAfter="6s", changes={"avoidZones": ["a", "b"]})  # fmt: skip

@@ -220,6 +220,7 @@ def test_roll_policy_back_returns_to_the_earlier_policy(stage: Stage) -> None:
     place.cluster.ask("DELETE", f"{rollouts}/{rollout}-back")
 
 
+@pytest.mark.full
 def test_a_rollout_with_a_scope_is_not_rolled_back_for_the_whole_cluster(stage: Stage) -> None:
     place = stage.place("scoped")
     names = {each: f"{place.word}-{each}" for each in ("good", "bad", "rollout")}

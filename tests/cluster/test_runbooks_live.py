@@ -173,6 +173,7 @@ def test_a_killed_run_is_resumed_by_another_person_and_nothing_is_done_twice(
     assert len(creations) == 1, (moment, creations)
 
 
+@pytest.mark.full
 def test_an_aborted_run_leaves_nothing_behind(cluster: Cluster, app: str) -> None:
     admin = cluster.data / "kubeconfig"
     name, run = f"{app}-book", f"{app}-abort"

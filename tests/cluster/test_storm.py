@@ -164,6 +164,7 @@ def survived(directory: Path, *, seed: int, rounds: int) -> None:
         storm.cluster.end()
 
 
+@pytest.mark.full
 def test_whoever_is_killed_and_whenever_what_is_wanted_runs_once_in_the_end(tmp_path: Path) -> None:
     survived(tmp_path, seed=6, rounds=2)
 

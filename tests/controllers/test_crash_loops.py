@@ -87,6 +87,7 @@ def test_a_crash_loop_that_ends_is_no_longer_stuck() -> None:
 
 
 @pytest.mark.parametrize("script", ['{"fail": "crash", "fails": 1}', '{"runs_s": 400, "exit_code": 1}'])
+@pytest.mark.full
 def test_a_pod_that_restarts_and_runs_is_not_stuck(script: str) -> None:
     notes = play(script, 900)
     assert notes.told == [("False", "WithinDeadlines")]

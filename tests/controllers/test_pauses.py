@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.control.worlds import told
 from tests.controllers.making import NOW_S, at, meta
+from tests.deep import first_few
 
 from fathom.client.api import Resource
 from fathom.controllers.deployment.controller import Deployments
@@ -136,7 +137,7 @@ AUTOSCALED = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "scope", "sizes"), AUTOSCALED)
+@pytest.mark.parametrize(("changes", "scope", "sizes"), first_few(AUTOSCALED, 2))
 def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
     changes: Obj, scope: str, sizes: list[int]
 ) -> None:

@@ -385,6 +385,7 @@ def _own(kind: str, name: str, spec: Obj) -> Obj:
     return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.mark.full
 def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
     space = cluster.namespace("quota")
     limits = {"limits": [{"resources": {"cpu": "20m"}}]}

@@ -337,6 +337,7 @@ def _answers_while_sending(sock: ssl.SSLSocket, sent: bytes) -> Iterator[bytes]:
             select.select([sock], [sock] if rest else [], [], 0.1)
 
 
+@pytest.mark.full
 def test_clients_that_do_not_read_their_answers_are_cut_off_when_they_are_too_many(server: Victim) -> None:
     """Answers that nobody reads are bounded in all: those that have not read for longest go."""
     with server.client() as client:

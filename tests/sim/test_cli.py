@@ -136,6 +136,7 @@ def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) ->
     assert answer("replay", shrunk["artifact"], "--patch", patch, folder=tmp_path)[1]["reproduced"]
 
 
+@pytest.mark.full
 def test_a_replay_without_its_patch_says_so_and_with_another_does_not_reproduce(
     patch: Path, tmp_path: Path
 ) -> None:
@@ -185,6 +186,7 @@ def test_what_depends_on_the_hash_seed_is_a_mismatch(tmp_path: Path) -> None:
     assert (code, said["mismatches"]) == (1, 3)
 
 
+@pytest.mark.full
 def test_the_zoo_is_whatever_is_in_its_folder(patch: Path, tmp_path: Path) -> None:
     code, said = answer("sim", "zoo", "--folder", tmp_path, "--runs", 20, folder=tmp_path)
     assert (code, said["found"], said["of"]) == (0, 1, 1)
@@ -236,6 +238,7 @@ def test_a_scenario_file_that_cannot_be_loaded_is_said_in_a_line(tmp_path: Path)
     assert "own.py could not be loaded: ModuleNotFoundError" in err
 
 
+@pytest.mark.full
 def test_a_scenario_may_import_what_is_beside_it(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "much.py").write_text("SECONDS = 3\n")

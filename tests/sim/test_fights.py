@@ -32,6 +32,7 @@ def test_an_autoscaler_that_oscillates_is_named() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.full
 def test_nothing_is_named_while_a_cluster_is_busy_but_well(seed: int) -> None:
     story = SCENARIOS["busy-but-well"]
     assert tell(story, plan_of(story, str(seed))).violation is None

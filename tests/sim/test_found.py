@@ -115,6 +115,7 @@ def test_pods_of_a_node_that_cannot_be_heard_are_taken_out_of_service() -> None:
     must_hold(SCENARIOS["a-node-comes-back"], plan_of(SCENARIOS["a-node-comes-back"], "6"))
 
 
+@pytest.mark.full
 def test_the_brake_is_not_let_go_when_the_first_of_many_is_heard() -> None:
     """1. Three of five nodes are silent, and the brake holds. 2. The first is heard again. 3. Two of five are
     not many: the others, who are about to be heard, were taken for lost at once."""
@@ -151,6 +152,7 @@ def test_a_step_of_a_controllers_wall_clock_taints_no_node_that_lives() -> None:
     must_hold(told, plan_of(told, "27"))
 
 
+@pytest.mark.full
 def test_the_last_error_may_be_one_pods_and_then_anothers() -> None:
     """1. Two pods fail their probes. 2. The agent of one begins anew and knows nothing of it for a moment."""
     told = SCENARIOS["agents-begin-anew"]
@@ -198,6 +200,7 @@ def test_a_replica_set_whose_quota_is_used_up_does_not_write_every_number_of_it(
     must_hold(told, plan_of(told, "4"))
 
 
+@pytest.mark.full
 def test_an_outcome_does_not_take_the_revision_of_another_object_for_its_own() -> None:
     """1. A pod is deleted, and the answer is lost. 2. Its name is free, and a new pod gets it. 3. The name is
     read to find out: the delete is done, and the revision is the new pod's."""
@@ -212,6 +215,7 @@ def test_a_manager_that_leads_again_waits_for_its_caches_before_it_creates_pods_
     must_hold(told, plan_of(told, "13", "pct"))
 
 
+@pytest.mark.full
 def test_a_proposal_is_tried_where_pods_that_are_evicted_end() -> None:
     """1. `why` would raise a quota for a pod. 2. In the fork, a waiting pod of higher priority preempts with
     it. 3. The fork had no agents, so the evicted pod never ended, and it seemed that nobody took the room."""
@@ -219,6 +223,7 @@ def test_a_proposal_is_tried_where_pods_that_are_evicted_end() -> None:
     must_hold(told, plan_of(told, "2"))
 
 
+@pytest.mark.full
 def test_a_pod_whose_node_dies_at_once_is_marked_for_eviction_and_otherwise_left_as_it_was_bound() -> None:
     """1. A binding stores a null in the condition PodScheduled. 2. The node dies before its agent reports the
     pod. 3. Evictions add their condition: the null is dropped, by a writer who does not declare it."""
@@ -241,6 +246,7 @@ def test_a_scheduler_that_leads_again_honours_no_override_that_has_ended_meanwhi
     must_hold(told, plan_of(told, "1"))
 
 
+@pytest.mark.full
 def test_a_quota_that_is_created_beside_pods_counts_them_all() -> None:
     """1. A quota that is to be created counts three pods. 2. The create of a fourth is admitted: there is no
     quota. 3. The pod is stored. 4. The quota is stored."""
@@ -248,6 +254,7 @@ def test_a_quota_that_is_created_beside_pods_counts_them_all() -> None:
     must_hold(told, plan_of(told, "4"))
 
 
+@pytest.mark.full
 def test_a_progress_is_not_rewritten_for_each_message_of_a_new_scheduler() -> None:
     """1. The scheduler dies. 2. The next one writes the messages of all waiting pods anew, with other counts.
     3. The progress of their workload shows the first of them, and is written for each."""

@@ -152,6 +152,7 @@ def test_a_failure_leaves_a_file_and_says_the_command_that_shows_it_again(tmp_pa
         assert ("reproduced, input for input" in ran.stdout) == ("replay" in command)
 
 
+@pytest.mark.full
 def test_a_failure_is_shrunk_when_asked(tmp_path: Path) -> None:
     more = "scripted=(LOST, LoseReply(at_s=3, target='clerk', match='POST /nothing'))"
     (tmp_path / "test_tickets.py").write_text(BROKEN.replace("scripted=(LOST,)", more))
@@ -185,6 +186,7 @@ def test_a_patch_is_in_force_before_the_tests_are_loaded(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.full
 def test_lineage_searches_from_each_seed(tmp_path: Path) -> None:
     (tmp_path / "test_tickets.py").write_text(SOUND.replace("most=0", "most=3"))
     words = ("--fathom-seeds", "1", "--fathom-strategy", "lineage", "-k", "day")

@@ -144,6 +144,7 @@ def test_the_same_state_and_override_give_the_same_answer() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_override_that_nothing_needs_changes_nothing_and_touches_only_its_target() -> None:
     answer = previewed(settled(), {"avoidZones": ["zone-a"]})
     assert answer.difference == ()
@@ -233,6 +234,7 @@ def test_what_needs_an_approval_is_tried_as_if_it_had_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_override_whose_target_names_nothing_is_said_to() -> None:
     answer = previewed(settled(), {"avoidZones": ["zone-a"]}, target="workload/nobody", lasts="60s")
     assert answer.notes[-1] == "There is no workload/nobody in the namespace default."
@@ -240,6 +242,7 @@ def test_an_override_whose_target_names_nothing_is_said_to() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]}, lasts="60s")
     assert answer.seconds == 55.0
@@ -249,6 +252,7 @@ def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_where_time_is_short_fewer_seeds_are_run_and_the_answer_says_so() -> None:
     obj = override({"avoidZones": ["zone-a"]}, lasts="60s")
     answer = preview_override(
@@ -277,6 +281,7 @@ def test_the_author_has_only_his_own_rights_in_the_fork() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_preview_leaves_its_state_as_it_was() -> None:
     before = [(entry.key, entry.revision, entry.body.encoded) for entry in growing().contents.entries]
     previewed(growing(), {"avoidZones": ["zone-a"]})

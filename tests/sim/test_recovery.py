@@ -21,7 +21,7 @@ SEED = os.environ.get("FATHOM_RECOVERY_SEED", "1")
 
 @pytest.mark.parametrize(
     ("processes", "numbers"),
-    [(MANAGERS, (12, 60)), (SCHEDULERS, (6, 30)), (("api-1",), (80,)), ((AGENT,), (4,))],
+    [(MANAGERS, (60,)), (SCHEDULERS, (6,)), (("api-1",), (80,)), ((AGENT,), (4,))],
 )
 def test_a_death_after_some_writes_of_a_recovery_leaves_nothing_behind(
     processes: tuple[str, ...], numbers: tuple[int, ...]

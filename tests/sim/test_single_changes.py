@@ -15,7 +15,7 @@ from fathom.sim.single_changes.random_cluster import WaitingPod, waiting_pods
 from fathom.sim.single_changes.report import report_lines, summary_line
 from fathom.sim.single_changes.typed import ApiChange, NotMade, patched, read_command
 
-FEW, MANY = 6, 50
+FEW, MANY = 4, 50
 SEEDS = (1000, 2000, 3000, 4000)  # MANY pods from each on: 200, on several cores.
 REQUESTS = "/spec/containers/0/resources/requests"
 
@@ -31,6 +31,7 @@ def test_no_smaller_change_than_the_proposed_one_admits_a_few_waiting_pods() -> 
     assert sum(result.proposed > 1 for result in results) >= 1, summary_line(results)
 
 
+@pytest.mark.full
 def test_that_a_class_may_admit_the_tenant_instead_of_an_override_is_told() -> None:
     """Seed 2040: its pod asks for no class, and the nodes that it selects are reserved."""
     results = [compared(waiting) for waiting in waiting_pods(2040, 1)]
@@ -83,6 +84,7 @@ def test_a_request_that_is_lowered_too_far_is_found() -> None:
     assert any(problem.startswith("less of the same is enough") for problem in result.problems)
 
 
+@pytest.mark.full
 def test_two_changes_where_one_is_enough_are_found() -> None:
     waiting, answer = too_large()
     result = compared(waiting, instead(answer, lowering(("cpu", "1m"), ("memory", "1Mi"))))

@@ -15,6 +15,7 @@ from fathom.sim.world.scenario import RunPlan
 
 
 @pytest.mark.parametrize(("processes", "numbers"), [(MANAGERS, (9,)), (("api-1",), (70,))])
+@pytest.mark.full
 def test_a_death_after_some_writes_of_a_forgotten_override_leaves_nothing_behind(
     processes: tuple[str, ...], numbers: tuple[int, ...]
 ) -> None:

@@ -87,6 +87,7 @@ def test_an_edge_joined_by_name_is_found_to_be_false(monkeypatch: pytest.MonkeyP
     assert compared(chronicle).false
 
 
+@pytest.mark.full
 def test_a_pod_is_told_from_its_namesakes() -> None:
     """Each of several pods of one name has a timeline of its own: no entry is about another's UID."""
     chronicle = chronicle_of("names-are-used-again", "1")

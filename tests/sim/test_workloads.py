@@ -25,6 +25,7 @@ SELDOM = {"rollout-without-own-writes": 60, "rollout-expectations-expire": 60}
 BUGS = {bug.name: bug for bug in bugs(ZOO)}
 
 
+@pytest.mark.full
 def test_a_crash_after_some_writes_of_a_rollout_still_converges() -> None:
     numbers = (3, 11, 23, 37)
     assert survived(ROLLOUT, MANAGERS[0], numbers) == len(numbers)

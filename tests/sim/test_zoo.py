@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.deep import all_but
 from tests.sim.putting_back import ZOO, in_a_child
 
 from fathom.sim.scenarios import SCENARIOS
@@ -60,8 +61,12 @@ SEEDS = {
     "unknown-use-is-none": 2,
     "wake-lost-in-hand": 20,
 }
-# Those that take ten seconds to find.
-SLOW = {"marker-before-work", "status-of-old-spec"}
+# Those that take seconds of CPU to find.
+SLOW = {
+    "acknowledged-before-observed", "deaf-informer", "going-still-counted", "growth-judged-too-early",
+    "joined-by-name", "marker-before-work", "refused-stays-assumed", "relist-steps-back",
+    "status-of-old-spec",
+}  # fmt: skip
 # Those that are found only now and then.
 RARE = {
     "expectations-expire": 200,
@@ -98,9 +103,7 @@ def hunted(bug: Bug, seeds: int) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.full] if name in SLOW else []) for name in sorted(SEEDS)]
-)
+@pytest.mark.parametrize("name", all_but(sorted(SEEDS), SLOW))
 def test_a_bug_that_is_put_back_is_found(name: str) -> None:
     bug = BUGS[name]
     found = in_a_child(bug.file.stem, hunted, bug, SEEDS[name])

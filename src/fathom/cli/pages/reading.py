@@ -12,7 +12,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fathom.cli.pages.page import PROGRAM, CommandPage, CommandSummary, Example, Option, OptionGroup
+from fathom.cli.pages.page import (
+    PROGRAM,
+    CommandPage,
+    CommandSummary,
+    Example,
+    Option,
+    OptionGroup,
+    first_sentence,
+)
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -27,8 +35,7 @@ def page_of(app: App, words: Sequence[str]) -> CommandPage:
     """The page of a command, or of commands. Only what it names is imported. Raises KeyError."""
     for word in words:
         app = app[word]
-    text = inspect.getdoc(app.default_command) if app.default_command else app.help
-    paragraphs, examples = parts_of(text or "")
+    paragraphs, examples = _told(app)
     arguments, groups = _options(app) if app.default_command else ((), ())
     return CommandPage(
         words=tuple(words),
@@ -53,7 +60,12 @@ def all_words(app: App, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
 
 
 def _summary(app: App, name: str) -> str:
-    return page_of(app, (name,)).summary.removesuffix(".")
+    paragraphs, _ = _told(app[name])
+    return first_sentence(paragraphs[0]).removesuffix(".") if paragraphs else ""
+
+
+def _told(app: App) -> tuple[tuple[str, ...], tuple[Example, ...]]:
+    return parts_of((inspect.getdoc(app.default_command) if app.default_command else app.help) or "")
 
 
 def parts_of(text: str) -> tuple[tuple[str, ...], tuple[Example, ...]]:
