@@ -31,11 +31,12 @@ HOME = Path(__file__).parent / "home"
 # As the kubelet: how long after its end a program is started again.
 RESTART_S = 10.0
 
-# Would lead out of the world, or to another cluster.
+# Would lead out of the world, or to another cluster; or tell the program that it is being tested.
 NOT_INHERITED = frozenset(
     {
         *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
         *("http_proxy", "https_proxy", "all_proxy", "SSL_CERT_FILE"),
+        *("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER"),
     }
 )
 
