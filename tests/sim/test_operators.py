@@ -18,7 +18,7 @@ from fathom.sim.search.explore import Job, explore
 from fathom.sim.search.shrink import shrink
 from fathom.sim.search.summary import ExploreSummary
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.scenario import Scenario, plan_of, scenario, tell
+from fathom.sim.world.scenario import RunPlan, Scenario, plan_of, scenario, tell
 from fathom.sim.world.world import World
 
 pytestmark = pytest.mark.slow
@@ -39,6 +39,47 @@ def greeting(operator_file: str, *, menu: Menu = MENU) -> Scenario:
         await operator.recover()
 
     return judged(scenario(menu, name=operator_file)(story))
+
+
+def test_an_operator_may_be_a_module_of_a_package_which_is_imported_again_at_each_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "greeting_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "starts.py").write_text("count = 0\n")
+    own = "from . import starts\nstarts.count += 1\nassert starts.count == 1\n"
+    source = (OPERATORS / "greeter.py").read_text().replace("import kopf\n", f"import kopf\n{own}", 1)
+    (package / "operator.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cards: list[str] = []
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, OPERATORS)
+        await operator.apply("greeting-crd.yaml")
+        operator.run(module="greeting_package.operator")
+        await operator.apply("hello.yaml")
+        world.crash("operator", restart_after_s=3)
+        await operator.recover()
+        cards[:] = [card["metadata"]["name"] for card in operator.list("configmaps")]
+
+    of = judged(scenario(MENU, name="by-module")(story))
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
+    assert cards == ["hello-0", "hello-1"]
+
+
+def test_an_operator_is_named_by_one_file_or_one_module(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        with pytest.raises(ValueError, match="by its file or by its module"):
+            operator.run()
+        with pytest.raises(FileNotFoundError, match="there is no operator at"):
+            operator.run("absent.py")
+        with pytest.raises(ModuleNotFoundError, match="there is no operator absent_package"):
+            operator.run(module="absent_package.operator")
+
+    of = scenario(MENU, name="named")(story)
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
 
 
 def explored(of: Scenario, seeds: range, *, first: bool = False) -> ExploreSummary:

@@ -90,8 +90,8 @@ class Structural:
 
     def default(self, obj: Obj) -> None:
         """Set what is not set and has a default, and remove nulls of fields that cannot be null, as
-        kube-apiserver does. Raises ApiError 413 where defaults would make the object larger than any request may be: users
-        choose both the default and the number of list items that get it."""
+        kube-apiserver does. Raises ApiError 413 where defaults would make the object larger than any request
+        may be: users choose both the default and the number of list items that get it."""
         _Defaults().fill(obj, self._root)
 
     def causes(self, obj: Obj) -> list[Cause]:

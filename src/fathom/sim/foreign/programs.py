@@ -2,6 +2,7 @@
 
     run_program(world, "backup", main)                 # any function, async or not
     run_operator(world, "op", "my_operator.py")        # as `kopf run my_operator.py` does
+    run_operator(world, "op", module="my.operator")    # as `kopf run -m my.operator` does
 
 Each start, after a crash too, begins as a new interpreter would: the program's own modules are imported
 again. Modules of installed packages stay; state in their globals is shared by all processes.
@@ -10,6 +11,7 @@ again. Modules of installed packages stay; state in their globals is shared by a
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import inspect
 import os
@@ -107,8 +109,9 @@ def _environment(name: str, more: Mapping[str, str]) -> dict[bytes, bytes]:
 def run_operator(
     world: World,
     name: str,
-    path: str | Path,
+    path: str | Path | None = None,
     *,
+    module: str | None = None,
     server: int = 1,
     account: User | None = None,
     env: Mapping[str, str] | None = None,
@@ -116,18 +119,16 @@ def run_operator(
     peering: str | None = None,
     priority: int | None = None,
 ) -> SimProcess:
-    """Start a kopf operator, as `kopf run PATH` does: cluster-wide, or in these namespaces. `peering`: the
-    name of its peering object; without one it watches alone."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no operator at {path}")
+    """Start a kopf operator, as `kopf run PATH` or `kopf run -m MODULE` does: cluster-wide, or in these
+    namespaces. `peering`: the name of its peering object; without one it watches alone."""
+    load = _loader_of(path, module)
 
     def main() -> None:
         import kopf  # noqa: PLC0415 - only for who has it
 
         registry = _new_registry()
         kopf.set_default_registry(registry)
-        load_afresh(file)
+        load()
         kopf.run(
             registry=registry,
             clusterwide=not namespaces,
@@ -138,6 +139,21 @@ def run_operator(
         )
 
     return run_program(world, name, main, server=server, account=account, env=env, restart=True)
+
+
+def _loader_of(path: str | Path | None, module: str | None) -> Callable[[], ModuleType]:
+    if (path is None) == (module is None):
+        raise ValueError(
+            "name the operator by its file or by its module: run('operator.py'), run(module='my.op')"
+        )
+    if module is not None:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            raise ModuleNotFoundError(f"there is no operator {module}: install it, or set PYTHONPATH")
+        return lambda: import_afresh(module)
+    file = Path(str(path)).resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no operator at {path}")
+    return lambda: load_afresh(file)
 
 
 def _new_registry() -> Any:
@@ -162,6 +178,13 @@ def load_afresh(file: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def import_afresh(module: str) -> ModuleType:
+    """Import a module, and all of its package, as a new interpreter would, be it installed or not."""
+    package = module.partition(".")[0]
+    _forget(lambda loaded: loaded.__name__.partition(".")[0] == package)
+    return importlib.import_module(module)
 
 
 # Folder of a program -> the modules that were loaded before it ran first: a test's own, for example.
