@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -140,3 +141,71 @@ def test_two_interpreters_run_each_seed_alike(name: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "50 seeds, each run twice" in ran.stdout
     assert "0 mismatches" in ran.stdout
+
+
+OF_SEVERAL_KINDS = """
+import kopf
+
+@kopf.on.event("greetings.example.dev")
+@kopf.on.event("configmaps")
+@kopf.on.event("secrets")
+@kopf.on.event("services")
+async def look(**_): pass
+"""
+
+OF_A_SET = """
+import kopf, kubernetes
+
+@kopf.on.create("greetings.example.dev")
+def make(namespace, **_):
+    kubernetes.config.load_kube_config()
+    for name in {"red", "green", "blue", "black", "white"}:
+        kubernetes.client.CoreV1Api().create_namespaced_config_map(namespace, {"metadata": {"name": name}})
+"""
+
+ITS_SCENARIO = """
+from fathom.sim.testing import OperatorTest, operator_scenario
+
+@operator_scenario()
+async def looks(operator: OperatorTest) -> None:
+    await operator.apply("greeting-crd.yaml")
+    operator.run("program.py")
+    await operator.apply("hello.yaml")
+    await operator.recover()
+"""
+
+
+def mismatches(folder: Path, program: str, **environment: str) -> str:
+    for file in ("greeting-crd.yaml", "hello.yaml"):
+        (folder / file).write_text((OPERATORS / file).read_text())
+    (folder / "program.py").write_text(program)
+    (folder / "scenarios.py").write_text(ITS_SCENARIO)
+    command = [
+        sys.executable,
+        "-m",
+        "fathom.cli",
+        "sim",
+        "check-determinism",
+        "scenarios.py:looks",
+        "--seeds",
+    ]
+    ran = subprocess.run(
+        [*command, "0..2"],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONHASHSEED"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.stdout.strip().rpartition(": ")[2] or ran.stderr
+
+
+@pytest.mark.live
+def test_two_interpreters_start_the_watches_of_several_kinds_in_one_order(tmp_path: Path) -> None:
+    assert mismatches(tmp_path, OF_SEVERAL_KINDS) == "0 mismatches"
+
+
+@pytest.mark.live
+def test_an_operator_that_loops_over_a_set_of_strings_needs_a_fixed_hash_seed(tmp_path: Path) -> None:
+    assert mismatches(tmp_path, OF_A_SET) == "2 mismatches"
+    assert mismatches(tmp_path, OF_A_SET, PYTHONHASHSEED="0") == "0 mismatches"

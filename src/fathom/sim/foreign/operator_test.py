@@ -13,6 +13,8 @@ The pytest fixture `operator` gives one; `operator_scenario` makes a scenario of
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -56,6 +58,17 @@ HOW_TO_READ = (
     f"{OPERATOR}#2 is the operator after its second start. Lines with !! are failures that the test made on",
     "purpose; 'because of 4' points to the line that led to it. See docs/testing-your-operator.md.",
 )
+
+
+HASHES_ARE_RANDOM = (
+    "If a rerun differs, the operator loops over a set of strings: its order changes with each interpreter.",
+    "PYTHONHASHSEED=0 before the command makes all runs of a seed alike.",
+)
+
+
+def _how_to_read() -> tuple[str, ...]:
+    random_hashes = sys.flags.hash_randomization and not os.environ.get("PYTHONHASHSEED", "").isdigit()
+    return (*HOW_TO_READ, *HASHES_ARE_RANDOM) if random_hashes else HOW_TO_READ
 
 
 class OperatorTest:
@@ -186,7 +199,7 @@ def operator_scenario(
 def judged(of: Scenario) -> Scenario:
     """The scenario with the invariants of any operator, besides its own."""
     return msgspec.structs.replace(
-        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: HOW_TO_READ
+        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: _how_to_read()
     )
 
 

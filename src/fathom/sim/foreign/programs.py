@@ -16,6 +16,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -126,6 +127,7 @@ def run_operator(
     def main() -> None:
         import kopf  # noqa: PLC0415 - only for who has it
 
+        _order_kinds_alike()
         registry = _new_registry()
         kopf.set_default_registry(registry)
         load()
@@ -161,6 +163,20 @@ def _new_registry() -> Any:
     from kopf._core.intents.registries import SmartOperatorRegistry  # noqa: PLC0415 - only for who has it
 
     return SmartOperatorRegistry()
+
+
+def _order_kinds_alike() -> None:
+    """kopf keeps the kinds that it serves in sets, and starts its watches in their order, which follows from
+    hashes of strings: they differ between interpreters. These hashes do not."""
+    from kopf._cogs.structs import references  # noqa: PLC0415 - only for who has it
+
+    references.Resource.__hash__ = _hash_of_kind  # type: ignore[method-assign,assignment]
+    references.Selector.__hash__ = _hash_of_kind  # type: ignore[method-assign,assignment]
+
+
+def _hash_of_kind(kind: Any) -> int:
+    named = (kind.group, kind.version, kind.plural)
+    return zlib.crc32("/".join(name if isinstance(name, str) else "" for name in named).encode())
 
 
 def load_afresh(file: Path) -> ModuleType:
