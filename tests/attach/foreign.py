@@ -22,6 +22,8 @@ from fathom.seams.log import NoLog
 from fathom.seams.outside import live
 from fathom.store.memory import MemoryStore
 
+# What every Kubernetes has, also where nothing of ours is installed.
+BUILT_IN = [kind for kind in MIRRORED if kind.resource.group != "fathom.dev"]
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 
 
@@ -56,13 +58,13 @@ async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -
     sources = Sources(
         audit=AuditIndex(data / "audit"),
         attached=cluster.url,
-        copied=frozenset(kind.name for kind in MIRRORED),
+        copied=frozenset(kind.name for kind in BUILT_IN),
         behind=lambda: mirrors[0].failing.behind() if mirrors else "",
     )
     async with serving(data, store, sources=sources, read_only="a copy") as api:
         mirror = Mirror(
             cluster.address(),
-            MIRRORED,
+            BUILT_IN,
             store,
             stored=lambda resource: api.core.cache.copied(resource)[2],
             copied_before=copied_before,

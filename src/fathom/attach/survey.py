@@ -11,15 +11,20 @@ import msgspec
 
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import Right
+from fathom.attach.steering import ADMISSION, OVERRIDES
 from fathom.client.api import Api, Resource
 from fathom.client.events import INITIAL_EVENTS_END
 from fathom.client.outcomes import Committed
+from fathom.kinds import override_policy
+from fathom.kinds.override_policy import Vouching, vouching
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup
 
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
+POLICIES = Resource(ADMISSION, "v1", "validatingadmissionpolicies", namespaced=False)
+POLICY_BINDINGS = Resource(ADMISSION, "v1", "validatingadmissionpolicybindings", namespaced=False)
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 AT_ONCE = 8  # Requests: a small server must not feel them.
 WATCH_LIST_S = 2
@@ -38,6 +43,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     has_watch_list: bool
     leader: str  # Who holds the lease kube-system/kube-scheduler; '' if nobody, or it cannot be read.
     has_namespace: bool
+    has_overrides: bool = False  # Whether the kind SchedulerOverride is installed.
+    has_policies: bool = False  # Whether it serves ValidatingAdmissionPolicies.
+    vouching: Vouching = Vouching()  # What our own vouches for.
 
 
 async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
@@ -45,9 +53,9 @@ async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
     version = await _version(api)
     turns = asyncio.Semaphore(AT_ONCE)
     groups = sorted({(kind.resource.group, kind.resource.version) for kind in MIRRORED})
-    served, own, denied, watch_list, leader, namespace = await asyncio.gather(
+    policies, vouches = await asyncio.gather(_served(api, ADMISSION, "v1", turns), fetch_vouching(api))
+    served, denied, watch_list, leader, namespace = await asyncio.gather(
         asyncio.gather(*(_served(api, *group, turns) for group in groups)),
-        _served(api, "fathom.dev", "v1alpha1", turns),
         asyncio.gather(*(_is_denied(api, right, turns) for right in rights)),
         _has_watch_list(api),
         _leader(api),
@@ -57,12 +65,15 @@ async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
     return Survey(
         url=url,
         version=version,
-        is_fathom="explanations.fathom.dev" in own,
+        is_fathom="explanations.fathom.dev" in names,
         absent=frozenset(kind.name for kind in MIRRORED if kind.name not in names),
         denied=frozenset(right for right, denies in zip(rights, denied, strict=True) if denies),
         has_watch_list=watch_list,
         leader=leader,
         has_namespace=namespace,
+        has_overrides=OVERRIDES in names,
+        has_policies=POLICIES.name in policies,
+        vouching=vouches,
     )
 
 
@@ -88,7 +99,7 @@ async def _is_denied(api: Api, right: Right, turns: asyncio.Semaphore) -> bool:
     for verb in right.verbs:
         wanted = {
             "namespace": right.namespace, "verb": verb, "group": right.group, "resource": resource,
-            "subresource": subresource,
+            "subresource": subresource, "name": right.object_name,
         }  # fmt: skip
         review: Obj = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -116,6 +127,16 @@ async def _leader(api: Api) -> str:
     except ApiError:
         return ""
     return str(lookup(lease or {}, "spec", "holderIdentity") or "")
+
+
+async def fetch_vouching(api: Api) -> Vouching:
+    """What the policy for overrides vouches for. One that cannot be read vouches for nothing."""
+    try:
+        policy = await api.get(POLICIES, "", override_policy.NAME)
+        binding = await api.get(POLICY_BINDINGS, "", override_policy.NAME)
+    except ApiError as error:
+        return Vouching(None, f"the policy {override_policy.NAME} cannot be read: {error.message}")
+    return vouching(policy, binding)
 
 
 async def _exists(api: Api, namespace: str) -> bool:
