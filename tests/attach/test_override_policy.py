@@ -21,7 +21,7 @@ ENV = cel.NewEnv(
 VERBS = sorted({rule.verb for rule in CHANGES.values()})
 
 
-def override(author: str = "jane", **changes: Any) -> dict[str, Any]:
+def override(author: str = "jane", /, **changes: Any) -> dict[str, Any]:
     notes = {"annotations": {AUTHOR: author}} if author else {}
     spec = {"target": "workload/web", "changes": changes or {"avoidZones": ["a"]}}
     return {"metadata": {"name": "o", **notes}, "spec": spec}

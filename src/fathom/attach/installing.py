@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from fathom.attach.installed import RBAC, SELECTOR
-from fathom.attach.steering import ADMISSION, DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, STEERING_KINDS
+from fathom.attach.steering import DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, STEERING_KINDS
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.control.override_policy import POLICIES, POLICY_BINDINGS
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.errors import ApiError
@@ -26,8 +27,8 @@ PODS, LEASES = Resource("", "v1", "pods"), Resource("coordination.k8s.io", "v1",
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 INSTALLED: dict[str, Resource] = {
     DEFINITION: DEFINITIONS,  # With its objects: while the policy still vouches for them.
-    POLICY_BINDING: Resource(ADMISSION, "v1", "validatingadmissionpolicybindings", namespaced=False),
-    POLICY: Resource(ADMISSION, "v1", "validatingadmissionpolicies", namespaced=False),
+    POLICY_BINDING: POLICY_BINDINGS,
+    POLICY: POLICIES,
     "ClusterRoleBinding": Resource(RBAC, "v1", "clusterrolebindings", namespaced=False),
     "ClusterRole": Resource(RBAC, "v1", "clusterroles", namespaced=False),
     "RoleBinding": Resource(RBAC, "v1", "rolebindings"),

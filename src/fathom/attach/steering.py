@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import msgspec
 
+from fathom.control.override_policy import ADMISSION
 from fathom.kinds import override_policy, scheduler_override
-from fathom.kinds.override_changes import CHANGES, SCHEDULER
+from fathom.kinds.attached_override import CARRIED_OUT
+from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.own import own_kind
 from fathom.kube.definitions.own_crds import definition_of
 from fathom.model.objects import Obj
 
-ADMISSION = "admissionregistration.k8s.io"
 DEFINITION, POLICY, POLICY_BINDING = (
     "CustomResourceDefinition",
     "ValidatingAdmissionPolicy",
@@ -49,14 +50,9 @@ def steering_objects(labels: dict[str, str]) -> list[Obj]:
     ]
 
 
-def enforced_changes() -> tuple[str, ...]:
-    """The changes that an attached scheduler carries out alone."""
-    return tuple(name for name, rule in CHANGES.items() if rule.enforced_by == (SCHEDULER,))
-
-
 def _steering_rule() -> Obj:
     """For people who steer; bound to nobody. It has the verbs of changes that are carried out there."""
-    verbs = sorted({CHANGES[name].verb for name in enforced_changes()})
+    verbs = sorted({CHANGES[name].verb for name in CARRIED_OUT})
     usual = ["get", "list", "watch", "create", "update", "patch", "delete"]
     return {"apiGroups": [GROUP], "resources": [override_policy.OVERRIDES], "verbs": [*usual, *verbs]}
 

@@ -10,21 +10,20 @@ import asyncio
 import msgspec
 
 from fathom.attach.kinds import MIRRORED
-from fathom.attach.rights import Right
-from fathom.attach.steering import ADMISSION, OVERRIDES
+from fathom.attach.rights import READ, Right
+from fathom.attach.steering import OVERRIDES
 from fathom.client.api import Api, Resource
 from fathom.client.events import INITIAL_EVENTS_END
 from fathom.client.outcomes import Committed
+from fathom.control.override_policy import ADMISSION, POLICIES, fetch_vouching
 from fathom.kinds import override_policy
-from fathom.kinds.override_policy import Vouching, vouching
+from fathom.kinds.override_policy import Vouching
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup
 
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-POLICIES = Resource(ADMISSION, "v1", "validatingadmissionpolicies", namespaced=False)
-POLICY_BINDINGS = Resource(ADMISSION, "v1", "validatingadmissionpolicybindings", namespaced=False)
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 AT_ONCE = 8  # Requests: a small server must not feel them.
 WATCH_LIST_S = 2
@@ -53,7 +52,7 @@ async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
     version = await _version(api)
     turns = asyncio.Semaphore(AT_ONCE)
     groups = sorted({(kind.resource.group, kind.resource.version) for kind in MIRRORED})
-    policies, vouches = await asyncio.gather(_served(api, ADMISSION, "v1", turns), fetch_vouching(api))
+    policies, vouches = await asyncio.gather(_served(api, ADMISSION, "v1", turns), _vouching(api))
     served, denied, watch_list, leader, namespace = await asyncio.gather(
         asyncio.gather(*(_served(api, *group, turns) for group in groups)),
         asyncio.gather(*(_is_denied(api, right, turns) for right in rights)),
@@ -129,14 +128,19 @@ async def _leader(api: Api) -> str:
     return str(lookup(lease or {}, "spec", "holderIdentity") or "")
 
 
-async def fetch_vouching(api: Api) -> Vouching:
-    """What the policy for overrides vouches for. One that cannot be read vouches for nothing."""
+async def _vouching(api: Api) -> Vouching:
     try:
-        policy = await api.get(POLICIES, "", override_policy.NAME)
-        binding = await api.get(POLICY_BINDINGS, "", override_policy.NAME)
+        return await fetch_vouching(api)
     except ApiError as error:
         return Vouching(None, f"the policy {override_policy.NAME} cannot be read: {error.message}")
-    return vouching(policy, binding)
+
+
+async def may_follow(api: Api, resource: Resource) -> bool:
+    """Whether the server serves it, and lets us list and watch it."""
+    turns = asyncio.Semaphore(AT_ONCE)
+    if resource.name not in await _served(api, resource.group, resource.version, turns):
+        return False
+    return not await _is_denied(api, Right(READ, resource.group, resource.plural, ""), turns)
 
 
 async def _exists(api: Api, namespace: str) -> bool:

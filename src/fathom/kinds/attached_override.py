@@ -1,0 +1,188 @@
+"""A SchedulerOverride in a Kubernetes that is not fathom's: what of it is honoured, and what its status says.
+
+The attached scheduler is the only one there that carries changes out. A change that also needs somebody else
+is declined as a whole: half a drain would be a cordon that nobody asked for. So is an override for whose
+author nobody vouches. All of it follows from the object and the policy, so that several schedulers say the
+same. Pure.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.kinds.override_changes import CHANGES, SCHEDULER, effective_changes
+from fathom.kinds.override_policy import AUTHOR, NAME, Vouching
+from fathom.kinds.override_status import (
+    Acknowledger,
+    Observers,
+    acknowledged,
+    affected_by,
+    has_ended,
+    observers,
+)
+from fathom.kinds.override_validation import validate
+from fathom.kinds.scheduler_override import ChangeState, SchedulerOverride, changes_of, expiry_ns
+from fathom.kinds.shape import read
+from fathom.kinds.values import mapping, text
+from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.times import moment_ns, timestamp
+
+NO_ENFORCER, INVALID = "NoEnforcer", "Invalid"
+IN_FORCE, DECLINED, HONOURS = "InForce", "Declined", "SchedulerHonours"
+ONLY_ATTACHED = "only for pods that name an attached scheduler: others do not know of it"
+OBSERVED, EFFECTIVE, COMPLETE = "SchedulerOverrideObserved", "Effective", "RepairComplete"
+
+# What an attached scheduler carries out alone.
+CARRIED_OUT = frozenset(name for name, rule in CHANGES.items() if rule.enforced_by == (SCHEDULER,))
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why nothing of an override is honoured."""
+
+    reason: str
+    message: str
+
+
+def refusal(obj: Obj, policy: Vouching) -> Refusal | None:
+    if causes := validate(obj):
+        return Refusal(INVALID, f"{causes[0].field}: {causes[0].message}")
+    if text(lookup(obj, "spec", "requestedThrough")):
+        return Refusal(NO_ENFORCER, "it waits for a second person's approval, which nobody can give here")
+    if policy.since_ns is None:
+        return Refusal(NO_ENFORCER, f"nobody vouches for its author: {policy.why_not}")
+    created_ns = moment_ns(metadata(obj).get("creationTimestamp"))
+    if created_ns is None or created_ns < policy.since_ns:
+        why = f"it is older than the policy {NAME}, or was created within seconds of it: create it again"
+        return Refusal(NO_ENFORCER, f"nobody vouches for its author: {why}")
+    return None
+
+
+def honoured(obj: Obj, policy: Vouching) -> Obj | None:
+    """The override with the changes that are carried out; None: there are none. Without its status: whoever
+    may write that could put off its end."""
+    changes = {name: value for name, value in _changes(obj).items() if name in CARRIED_OUT}
+    if refusal(obj, policy) is not None or not effective_changes(changes):
+        return None
+    return {**obj, "spec": {**mapping(obj.get("spec")), "changes": changes}, "status": {}}
+
+
+def _changes(obj: Obj) -> Obj:
+    return mapping(lookup(obj, "spec", "changes"))
+
+
+def attached_status(
+    obj: Obj,
+    policy: Vouching,
+    scheduler: Acknowledger | None,
+    *,
+    cache_revision: int,
+    now: str,
+    now_ns: int,
+) -> Obj | None:
+    """The fields of its status that must be written; None: it says the truth. `scheduler`: who acknowledges;
+    None while requests are under way that were decided without the override."""
+    override = read(SchedulerOverride, {**obj, "status": {}})
+    refused = refusal(obj, policy)
+    if has_ended(override, now_ns):
+        return _different(obj, _ended(obj, override, now=now))
+    known = {**obj, "status": {"acknowledgements": lookup(obj, "status", "acknowledgements") or []}}
+    entries = acknowledged(
+        known,
+        _acknowledgers(obj, override, refused, scheduler),
+        cache_revision=cache_revision,
+        now=now,
+        now_ns=now_ns,
+    )
+    if entries is not None:
+        known = {**obj, "status": {"acknowledgements": entries}}
+    affected = affected_by(override)
+    who = observers(read(SchedulerOverride, known), affected, ())
+    changes = [_state(name, refused) for name in changes_of(override)]
+    ends_ns = expiry_ns(override)
+    status = {
+        "author": None if refused else text(lookup(obj, "metadata", "annotations", AUTHOR)) or None,
+        "expiresAt": None if ends_ns is None else timestamp(ends_ns),
+        "observedGeneration": override.metadata.generation,
+        "affectedControllers": list(affected),
+        "active": who.observed and not who.declined,
+        "acknowledgements": known["status"]["acknowledgements"],
+        "changes": [msgspec.to_builtins(change) for change in changes],
+        "conditions": _conditions(obj, override, who, changes, now=now),
+    }
+    return _different(obj, status)
+
+
+def _acknowledgers(
+    obj: Obj, override: SchedulerOverride, refused: Refusal | None, scheduler: Acknowledger | None
+) -> list[Acknowledger]:
+    """The scheduler's own, and those that no enforcer writes, since none is attached."""
+    reason = refused.reason if refused else NO_ENFORCER
+    others = [Acknowledger(name, 0, reason) for name in affected_by(override) if name != SCHEDULER]
+    if scheduler is None:
+        return others
+    carried_out = refused is None and any(name in CARRIED_OUT for name in effective_changes(_changes(obj)))
+    own = msgspec.structs.replace(scheduler, declines="" if carried_out else reason)
+    return [own, *others]
+
+
+def _state(name: str, refused: Refusal | None) -> ChangeState:
+    if refused is not None:
+        return ChangeState(name, DECLINED, refused.reason, refused.message)
+    if name in CARRIED_OUT:
+        return ChangeState(name, IN_FORCE, HONOURS, ONLY_ATTACHED)
+    absent = [each for each in CHANGES[name].enforced_by if each != SCHEDULER]
+    return ChangeState(name, DECLINED, NO_ENFORCER, f"no {' and no '.join(absent)} is attached")
+
+
+def _conditions(
+    obj: Obj, override: SchedulerOverride, who: Observers, changes: list[ChangeState], *, now: str
+) -> list[Obj]:
+    conditions = conditions_of(obj)
+    for name, (status, reason, message) in (
+        (OBSERVED, _observed(who)),
+        (EFFECTIVE, _effective(changes)),
+    ):
+        conditions = set_condition(
+            conditions,
+            type=name,
+            status=status,
+            reason=reason,
+            message=message,
+            observed_generation=override.metadata.generation,
+            now=now,
+        )
+    return conditions
+
+
+def _observed(who: Observers) -> tuple[Status, str, str]:
+    if who.observed:
+        return "True", "AllAcknowledged", "whoever is attached has observed this generation"
+    return "False", "Waiting", f"{', '.join(who.waiting)} did not observe this generation yet"
+
+
+def _effective(changes: list[ChangeState]) -> tuple[Status, str, str]:
+    declined = [f"{each.name}: {each.message}" for each in changes if each.state == DECLINED]
+    if len(declined) == len(changes):
+        return "False", "NothingHonoured", "; ".join(declined)
+    return "True", "InForce", "; ".join(declined)
+
+
+def _ended(obj: Obj, override: SchedulerOverride, *, now: str) -> Obj:
+    """All that was carried out is over at once: nothing has to be undone, or looked for."""
+    conditions = set_condition(
+        conditions_of(obj),
+        type=COMPLETE,
+        status="True",
+        reason="OverAtOnce",
+        message="what was carried out ends with the override; pods stay where they were placed",
+        observed_generation=override.metadata.generation,
+        now=now,
+    )
+    return {"active": False, "conditions": conditions}
+
+
+def _different(obj: Obj, status: Obj) -> Obj | None:
+    current = mapping(obj.get("status"))
+    changed = {name: value for name, value in status.items() if current.get(name) != value}
+    return changed or None
