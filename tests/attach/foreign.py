@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.cli.asking import listening
 
 from fathom.api.http import Http
 from fathom.ask.collect import Sources
-from fathom.attach.kinds import MIRRORED
+from fathom.attach.kinds import MIRRORED, MirroredKind
 from fathom.attach.mirror import Mirror
 from fathom.client.http import ServerAddress
 from fathom.record.audit_index import AuditIndex
@@ -50,7 +50,9 @@ async def foreign(data: Path) -> AsyncIterator[Foreign]:
 
 
 @asynccontextmanager
-async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -> AsyncIterator[Api]:
+async def copied(
+    cluster: Foreign, data: Path, *, copied_before: bool = False, kinds: Sequence[MirroredKind] = BUILT_IN
+) -> AsyncIterator[Api]:
     """A read-only server with a complete copy, which follows."""
     data.mkdir(exist_ok=True)
     store = MemoryStore()
@@ -58,13 +60,13 @@ async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -
     sources = Sources(
         audit=AuditIndex(data / "audit"),
         attached=cluster.url,
-        copied=frozenset(kind.name for kind in BUILT_IN),
+        copied=frozenset(kind.name for kind in kinds),
         behind=lambda: mirrors[0].failing.behind() if mirrors else "",
     )
     async with serving(data, store, sources=sources, read_only="a copy") as api:
         mirror = Mirror(
             cluster.address(),
-            BUILT_IN,
+            kinds,
             store,
             stored=lambda resource: api.core.cache.copied(resource)[2],
             copied_before=copied_before,

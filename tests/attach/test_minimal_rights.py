@@ -25,12 +25,12 @@ from fathom.record.journals import journal_directory
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-async def granted(cluster: Foreign, *, observe_only: bool) -> None:
+async def granted(cluster: Foreign, objects: list[Any]) -> None:
     """Install, and give jane the roles of the service account: fathom's own server has further rules for
     accounts in its namespace, which another Kubernetes has not."""
     async with api_of(cluster.address()) as api:
-        await install(api, objects_to_install(observe_only=observe_only))
-    for obj in objects_to_install(observe_only=observe_only):
+        await install(api, objects)
+    for obj in objects:
         if obj["kind"] in {"ClusterRoleBinding", "RoleBinding"}:
             namespace = obj["metadata"].get("namespace")
             name = f"jane-{obj['metadata']['name']}"
@@ -45,7 +45,7 @@ async def granted(cluster: Foreign, *, observe_only: bool) -> None:
 def test_an_observer_with_the_installed_role_reads_every_kind(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path) as cluster, api_of(cluster.address(JANE)) as api:
-            await granted(cluster, observe_only=True)
+            await granted(cluster, objects_to_install(observe_only=True))
             rights = [*observing(), *scheduling()]
             seen = await survey(api, cluster.url, rights)
             assert is_possible(findings_of(seen, observe_only=True))
@@ -60,7 +60,7 @@ def test_an_observer_with_the_installed_role_reads_every_kind(tmp_path: Path) ->
 def test_a_scheduler_with_the_installed_role_binds_pods_one_by_one(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path / "foreign") as cluster:
-            await granted(cluster, observe_only=False)
+            await granted(cluster, objects_to_install(observe_only=False))
             await cluster.api.post(NODES, node("node-1", "4"))
             for name, cpu, scheduler in (("a", "1", "fathom"), ("b", "9", "fathom"), ("c", "1", "other")):
                 made = pod(name, cpu)
@@ -77,11 +77,16 @@ async def events_of_both(cluster: Foreign) -> bool:
     return {event["reason"] for event in events} == {"Scheduled", "FailedScheduling"}
 
 
-async def scheduled(cluster: Foreign, tmp_path: Path) -> None:
+def config_of_jane(cluster: Foreign, tmp_path: Path) -> Path:
     config = tmp_path / "config"
     as_jane: Any = kubeconfig(cluster.url)
     as_jane["users"][0]["user"]["token"] = JANE
     config.write_text(json.dumps(as_jane))
+    return config
+
+
+async def scheduled(cluster: Foreign, tmp_path: Path) -> None:
+    config = config_of_jane(cluster, tmp_path)
     journal, stop = DiskJournal(journal_directory(tmp_path, "scheduler-fathom")), asyncio.Event()
     running = asyncio.create_task(
         run_scheduler(config, stop, journal=journal, names=("fathom",), data=tmp_path)

@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fathom.kinds.attached_override import CARRIED_OUT, Refusal, attached_status, honoured, refusal
+from fathom.kinds.attached_override import (
+    CARRIED_OUT,
+    Refusal,
+    as_acknowledged,
+    attached_status,
+    honoured,
+    refusal,
+)
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.override_policy import AUTHOR, Vouching
 from fathom.kinds.override_status import Acknowledger
@@ -151,7 +158,8 @@ def test_of_several_changes_only_those_that_are_carried_out_are_given_to_decisio
             VOUCHED,
             Refusal(
                 "Invalid",
-                "spec.target: Forbidden: an override of infrastructure (node) must be in the namespace fathom-system",
+                "spec.target: Forbidden: an override of infrastructure (node) must be in the namespace"
+                " fathom-system",
             ),
         ),
     ],
@@ -207,3 +215,14 @@ def test_after_its_end_nothing_is_left_to_undo() -> None:
         "OverAtOnce",
     )
     assert status({**obj, "status": {**obj["status"], **said}}, now="2026-01-01T12:46:00Z") is None
+
+
+def test_a_copy_takes_of_an_override_what_its_status_says_to_be_honoured() -> None:
+    obj = override({"avoidZones": ["a"], "pauseAutoscaler": True})
+    assert as_acknowledged(obj) is None  # Nobody has looked at it.
+    shown = {**obj, "status": status(obj)}
+    assert as_acknowledged(shown) == {**shown, "spec": {**obj["spec"], "changes": {"avoidZones": ["a"]}}}
+    declined = {**obj, "status": status(obj, Vouching(None, "there is no policy"))}
+    assert as_acknowledged(declined) is None
+    waits = {**obj, "status": status(obj, by=None)}
+    assert as_acknowledged(waits) is None

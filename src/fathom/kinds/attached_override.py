@@ -13,11 +13,13 @@ import msgspec
 from fathom.kinds.override_changes import CHANGES, SCHEDULER, effective_changes
 from fathom.kinds.override_policy import AUTHOR, NAME, Vouching
 from fathom.kinds.override_status import (
+    HONORING,
     Acknowledger,
     Observers,
     acknowledged,
     affected_by,
     has_ended,
+    is_controller,
     observers,
 )
 from fathom.kinds.override_validation import validate
@@ -65,6 +67,26 @@ def honoured(obj: Obj, policy: Vouching) -> Obj | None:
     if refusal(obj, policy) is not None or not effective_changes(changes):
         return None
     return {**obj, "spec": {**mapping(obj.get("spec")), "changes": changes}, "status": {}}
+
+
+def as_acknowledged(obj: Obj) -> Obj | None:
+    """The override as far as its own status says that an attached scheduler honours it; None: it does not.
+    For whoever explains that scheduler's decisions from a copy of the cluster."""
+    try:
+        override = read(SchedulerOverride, obj)
+    except ValueError:
+        return None
+    generation, status = override.metadata.generation, override.status
+    honours = any(
+        is_controller(entry.controller, SCHEDULER)
+        and (entry.state, entry.observed_generation) == (HONORING, generation)
+        for entry in status.acknowledgements
+    )
+    in_force = {change.name for change in status.changes if change.state == IN_FORCE}
+    changes = {name: value for name, value in _changes(obj).items() if name in in_force}
+    if not honours or not changes:
+        return None
+    return {**obj, "spec": {**mapping(obj.get("spec")), "changes": changes}}
 
 
 def _changes(obj: Obj) -> Obj:
