@@ -6,23 +6,27 @@ policy refuses is in test_override_policy.py."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.api.harness import ADMIN, Api
 from tests.attach.foreign import NODES, PODS, Foreign, copied, foreign
-from tests.attach.test_installing import accepted
-from tests.attach.test_minimal_rights import config_of_jane, granted
-from tests.cli.asking import node, pod
+from tests.attach.scheduled import (
+    OVERRIDES,
+    accepted,
+    in_zone,
+    override,
+    placed,
+    scheduling,
+    verdicts,
+    waiting,
+)
 from tests.cli.steering import Person
 
 from fathom.attach.installed import objects_to_install
 from fathom.attach.installing import install
 from fathom.attach.kinds import MIRRORED
-from fathom.cli.scheduler import run_scheduler
 from fathom.client.once import api_of
 from fathom.kinds import override_policy
 from fathom.kinds.attached_override import attached_status
@@ -30,13 +34,9 @@ from fathom.kinds.override_policy import AUTHOR, Vouching
 from fathom.kinds.override_status import Acknowledger
 from fathom.model.times import moment_ns
 from fathom.model.well_known import DECISION_ANNOTATION
-from fathom.record.journal import DiskJournal, read_journal
-from fathom.record.journals import journal_directory
 
-OVERRIDES = "/apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides"
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/fathom-overrides"
 EXPLANATIONS = "/apis/fathom.dev/v1alpha1/namespaces/{}/explanations"
-JOURNAL = "scheduler-fathom"
 RUNNING = {
     "phase": "Running",
     "conditions": [{"type": type_, "status": "True"} for type_ in ("Ready", "ContainersReady")],
@@ -48,54 +48,6 @@ def policies_hold_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(override_policy, "SETTLES_S", 0)
 
 
-def in_zone(name: str, zone: str, cpu: str) -> dict[str, Any]:
-    made: dict[str, Any] = node(name, cpu)
-    labels = {**(made["metadata"].get("labels") or {}), "topology.kubernetes.io/zone": zone}
-    return {**made, "metadata": {**made["metadata"], "labels": labels}}
-
-
-def waiting(name: str) -> dict[str, Any]:
-    made: dict[str, Any] = pod(name, "1")
-    return {**made, "spec": {**made["spec"], "schedulerName": "fathom"}}
-
-
-def override(name: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "fathom.dev/v1alpha1",
-        "kind": "SchedulerOverride",
-        "metadata": {"name": name, "annotations": {AUTHOR: "admin"}},
-        "spec": {
-            "target": "workload/web",
-            "scope": "cluster",
-            "reason": "repair",
-            "expiresAfter": "45m",
-            "changes": changes,
-        },
-    }
-
-
-@asynccontextmanager
-async def scheduling(tmp_path: Path, *, policy: bool = True) -> AsyncIterator[Foreign]:
-    """A cluster with two zones, of which b has more room, and a scheduler with the installed roles alone."""
-    (tmp_path / "foreign").mkdir()
-    async with foreign(tmp_path / "foreign") as cluster:
-        objects = objects_to_install(observe_only=False)
-        await granted(cluster, accepted(objects) if policy else objects)
-        for name, zone, cpu in (("node-1", "a", "4"), ("node-2", "b", "16")):
-            await cluster.api.post(NODES, in_zone(name, zone, cpu))
-        journal, stop = DiskJournal(journal_directory(tmp_path, JOURNAL)), asyncio.Event()
-        config = config_of_jane(cluster, tmp_path)
-        running = asyncio.create_task(
-            run_scheduler(config, stop, journal=journal, names=("fathom",), data=tmp_path)
-        )
-        try:
-            yield cluster
-        finally:
-            stop.set()
-            await asyncio.wait_for(running, 30)
-            journal.close()
-
-
 async def said(cluster: Foreign, name: str) -> dict[str, Any]:
     """The acknowledgements of an override, as soon as there are some."""
 
@@ -105,14 +57,6 @@ async def said(cluster: Foreign, name: str) -> dict[str, Any]:
     await cluster.api.eventually(acknowledged, timeout_s=30)
     status: dict[str, Any] = (await cluster.api.get(f"{OVERRIDES}/{name}")).obj["status"]
     return status
-
-
-async def placed(cluster: Foreign, name: str) -> str:
-    async def bound() -> bool:
-        return bool((await cluster.api.get(f"{PODS}/{name}")).obj["spec"].get("nodeName"))
-
-    await cluster.api.eventually(bound, timeout_s=30)
-    return str((await cluster.api.get(f"{PODS}/{name}")).obj["spec"]["nodeName"])
 
 
 def states(status: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -147,13 +91,8 @@ def test_its_own_changes_are_honoured_and_those_of_others_are_declined(tmp_path:
             await cluster.api.eventually(gone, timeout_s=30)
 
     asyncio.run(main())
-    records = [
-        kept.decision
-        for kept in read_journal(journal_directory(tmp_path, JOURNAL))
-        if kept.decision.subject.name == "web"
-    ]
     # The scheduler chose by itself, at once: the server did not have to refuse anything.
-    assert [record.verdict for record in records] == ["bind"]
+    assert verdicts(tmp_path, "web") == ["bind"]
 
 
 def test_people_see_who_honours_what(tmp_path: Path) -> None:

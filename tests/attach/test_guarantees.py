@@ -1,4 +1,7 @@
-"""What holds without fathom's own server: the table of docs/attaching.md."""
+"""What holds without fathom's own server: the table of docs/attaching.md.
+
+The server that stands in for a Kubernetes would refuse some of what is tested here: the scheduler's records
+show that it was not asked to."""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from tests.attach.foreign import NODES, PODS, Foreign, foreign
+from tests.attach.scheduled import OVERRIDES, override, placed, scheduling, verdicts, waiting
 from tests.cli.asking import node, pod
 
 from fathom.client.api import Api, Resource
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed, Conflict
+from fathom.kinds import override_policy
+from fathom.schedule.loop import bind_requests
 from fathom.schedule.loop.bind_requests import BindAnswer, BindRequest, BindSender
 
 POD = Resource("", "v1", "pods")
@@ -70,3 +77,98 @@ def test_only_the_victim_that_was_chosen_is_deleted(tmp_path: Path) -> None:
         assert isinstance(await api.delete(POD, "default", "web", uid=later), Committed)
 
     told(story, tmp_path)
+
+
+ONE_NODE = (("node-1", "a", "4"),)
+
+
+def test_one_scheduler_does_not_give_the_same_room_to_two_pods(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path, nodes=ONE_NODE) as cluster:
+            for name in ("a", "b"):
+                await cluster.api.post(PODS, waiting(name, "3"))
+
+            async def told() -> bool:
+                pods = [(await cluster.api.get(f"{PODS}/{name}")).obj for name in ("a", "b")]
+                bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+                refused = [
+                    pod
+                    for pod in pods
+                    if any(
+                        (each["type"], each["status"]) == ("PodScheduled", "False")
+                        for each in pod["status"].get("conditions") or ()
+                    )
+                ]
+                return (len(bound), len(refused)) == (1, 1)
+
+            await cluster.api.eventually(told, timeout_s=30)
+
+    asyncio.run(main())
+    # Neither was sent and refused: the room was counted as soon as it was decided.
+    first, second = sorted((verdicts(tmp_path, "a"), verdicts(tmp_path, "b")))
+    assert first == ["bind"]
+    assert set(second) == {"unschedulable"}
+
+
+def test_room_made_by_preemption_is_claimed_by_the_nominated_node(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path, nodes=ONE_NODE) as cluster:
+            urgent = {"metadata": {"name": "urgent"}, "value": 1000}
+            await cluster.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+            await cluster.api.post(PODS, waiting("low", "3"))
+            await placed(cluster, "low")
+            made = waiting("high", "3")
+            await cluster.api.post(PODS, {**made, "spec": {**made["spec"], "priorityClassName": "urgent"}})
+
+            async def nominated() -> bool:
+                pod = (await cluster.api.get(f"{PODS}/high")).obj
+                return pod["status"].get("nominatedNodeName") == "node-1"
+
+            await cluster.api.eventually(nominated, timeout_s=30)
+            low = await cluster.api.get(f"{PODS}/low")
+            assert low.status == 404 or low.obj["metadata"].get("deletionTimestamp")
+
+    asyncio.run(main())
+
+
+def test_an_override_is_acknowledged_when_no_older_binding_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(override_policy, "SETTLES_S", 0)
+    sent, release = asyncio.Event(), asyncio.Event()
+    send = bind_requests.send_one
+
+    async def held(api: Api, request: BindRequest) -> BindAnswer:
+        sent.set()
+        await release.wait()
+        return await send(api, request)
+
+    monkeypatch.setattr(bind_requests, "send_one", held)
+
+    async def main() -> None:
+        async with scheduling(tmp_path) as cluster:
+            await cluster.api.post(PODS, waiting("web"))
+            async with asyncio.timeout(30):
+                await sent.wait()
+            await cluster.api.post(OVERRIDES, override("avoid-b", avoidZones=["b"], pauseRollout=True))
+
+            async def acknowledged() -> set[str]:
+                status = (await cluster.api.get(f"{OVERRIDES}/avoid-b")).obj.get("status") or {}
+                return {each["controller"] for each in status.get("acknowledgements") or ()}
+
+            async def by_nobody_else() -> bool:
+                return "deployment-controller" in await acknowledged()
+
+            async def by_scheduler() -> bool:
+                return "scheduler-fathom" in await acknowledged()
+
+            await cluster.api.eventually(by_nobody_else, timeout_s=30)
+            assert not await by_scheduler()
+            release.set()
+            await placed(cluster, "web")  # Any Kubernetes but this one binds it where it was sent.
+            await cluster.api.eventually(by_scheduler, timeout_s=30)
+            await cluster.api.delete(f"{PODS}/web", {"gracePeriodSeconds": 0})
+            await cluster.api.post(PODS, waiting("web"))
+            assert await placed(cluster, "web") == "node-1"
+
+    asyncio.run(main())

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.api.harness import JANE
 from tests.attach.foreign import PODS, Foreign, foreign
+from tests.attach.scheduled import accepted
 from tests.cli.asking import pod
 
 from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
@@ -25,7 +26,6 @@ from fathom.cli.problem import Problem
 from fathom.client.api import Api
 from fathom.client.once import api_of
 from fathom.kinds.override_policy import Vouching
-from fathom.kube.definitions.unenforced import ACCEPT
 from fathom.model.errors import ApiError
 
 KINDS = (
@@ -98,16 +98,6 @@ OVERRIDE = {
         "changes": {"avoidZones": ["a"]},
     },
 }  # fmt: skip
-
-
-def accepted(objects: list[Any]) -> list[Any]:
-    """With the annotation that this server asks for, since it evaluates no policies."""
-    return [
-        {**obj, "metadata": {**obj["metadata"], "annotations": {ACCEPT: "true"}}}
-        if obj["kind"].startswith("ValidatingAdmissionPolicy")
-        else obj
-        for obj in objects
-    ]
 
 
 def test_overrides_can_be_written_where_their_kind_was_installed_and_go_with_it(tmp_path: Path) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 from tests.api.harness import JANE
 from tests.attach.foreign import NODES, PODS, Foreign, foreign
-from tests.cli.asking import kubeconfig, node, pod
+from tests.attach.scheduled import config_of_jane, granted
+from tests.cli.asking import node, pod
 
 from fathom.attach.findings import findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
-from fathom.attach.installing import install
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import observing, scheduling
 from fathom.attach.survey import survey
@@ -23,23 +21,6 @@ from fathom.record.journal import DiskJournal, read_journal
 from fathom.record.journals import journal_directory
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-
-
-async def granted(cluster: Foreign, objects: list[Any]) -> None:
-    """Install, and give jane the roles of the service account: fathom's own server has further rules for
-    accounts in its namespace, which another Kubernetes has not."""
-    async with api_of(cluster.address()) as api:
-        await install(api, objects)
-    for obj in objects:
-        if obj["kind"] in {"ClusterRoleBinding", "RoleBinding"}:
-            namespace = obj["metadata"].get("namespace")
-            name = f"jane-{obj['metadata']['name']}"
-            subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}
-            path = (
-                f"{RBAC}/namespaces/{namespace}/rolebindings" if namespace else f"{RBAC}/clusterrolebindings"
-            )
-            body = {"metadata": {"name": name}, "roleRef": obj["roleRef"], "subjects": [subject]}
-            assert (await cluster.api.post(path, body)).status == 201
 
 
 def test_an_observer_with_the_installed_role_reads_every_kind(tmp_path: Path) -> None:
@@ -75,14 +56,6 @@ def test_a_scheduler_with_the_installed_role_binds_pods_one_by_one(tmp_path: Pat
 async def events_of_both(cluster: Foreign) -> bool:
     events = (await cluster.api.get("/api/v1/namespaces/default/events")).obj["items"]
     return {event["reason"] for event in events} == {"Scheduled", "FailedScheduling"}
-
-
-def config_of_jane(cluster: Foreign, tmp_path: Path) -> Path:
-    config = tmp_path / "config"
-    as_jane: Any = kubeconfig(cluster.url)
-    as_jane["users"][0]["user"]["token"] = JANE
-    config.write_text(json.dumps(as_jane))
-    return config
 
 
 async def scheduled(cluster: Foreign, tmp_path: Path) -> None:
