@@ -122,11 +122,14 @@ def test_room_made_by_preemption_is_claimed_by_the_nominated_node(tmp_path: Path
 
             async def nominated() -> bool:
                 pod = (await cluster.api.get(f"{PODS}/high")).obj
-                return pod["status"].get("nominatedNodeName") == "node-1"
+                return str(pod["status"].get("nominatedNodeName")) == "node-1"
+
+            async def evicted() -> bool:
+                low = await cluster.api.get(f"{PODS}/low")
+                return low.status == 404 or "deletionTimestamp" in low.obj["metadata"]
 
             await cluster.api.eventually(nominated, timeout_s=30)
-            low = await cluster.api.get(f"{PODS}/low")
-            assert low.status == 404 or low.obj["metadata"].get("deletionTimestamp")
+            await cluster.api.eventually(evicted, timeout_s=30)
 
     asyncio.run(main())
 
