@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def test_the_deployment_runs_attach_and_goes_with_its_namespace(folder: str, obs
     assert pod["serviceAccountName"] == ACCOUNT
     assert container["args"][0] == "attach"
     assert ("--observe-only" in container["args"]) == observe_only
+
+
+def test_the_script_that_makes_them_has_nothing_to_write() -> None:
+    made = runpy.run_path(str(DEPLOY.parents[1] / "script" / "deploy"))["manifests"]()
+    assert {name: (DEPLOY / name).read_text() for name in made} == made
 
 
 def test_of_fathoms_kinds_only_overrides_are_installed() -> None:
