@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from fathom.attach.installed import RBAC, SELECTOR
-from fathom.attach.steering import DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, STEERING_KINDS
+from fathom.attach.steering import DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, is_for_steering
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.control.override_policy import POLICIES, POLICY_BINDINGS
@@ -57,7 +57,7 @@ async def install(api: Api, objects: list[Obj]) -> list[str]:
             lines.append(f"created {_title(obj)}")
         elif isinstance(outcome, Conflict):
             lines.append(f"{_title(obj)} is there already")
-        elif obj["kind"] in STEERING_KINDS:  # It schedules without them too.
+        elif is_for_steering(obj):  # It schedules without them too.
             lines.append(f"{_title(obj)} was not created, so overrides do nothing: {_why(outcome)}")
         else:
             raise NotInstalled(f"{_title(obj)} was not created: {_why(outcome)}")

@@ -23,7 +23,6 @@ DEFINITION, POLICY, POLICY_BINDING = (
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 )
-STEERING_KINDS = (DEFINITION, POLICY, POLICY_BINDING)  # Attached without them too; then nothing is steered.
 OVERRIDES = scheduler_override.OVERRIDES  # 'scheduleroverrides.fathom.dev'
 STEERING_ROLE = "fathom-steering"
 
@@ -48,6 +47,11 @@ def steering_objects(labels: dict[str, str]) -> list[Obj]:
             rules=[_steering_rule()],
         ),
     ]
+
+
+def is_for_steering(obj: Obj) -> bool:
+    """Whether it is one of these: fathom is attached without them too, and then nothing is steered."""
+    return obj["kind"] in {DEFINITION, POLICY, POLICY_BINDING} or obj["metadata"]["name"] == STEERING_ROLE
 
 
 def _steering_rule() -> Obj:

@@ -88,7 +88,7 @@ def attach(
         return 0
     refuse_fight(survey, () if observe_only else name)
     if not observe_only and lacks_installed(survey):
-        _install(kubeconfig, survey.url, yes=yes)
+        _install(kubeconfig, survey, yes=yes)
         survey = _asked(kubeconfig, lambda api, url: _surveyed(api, url, observe_only=observe_only))
     _run(kubeconfig, survey, data=data.absolute(), port=port, names=() if observe_only else name)
     return 0
@@ -189,16 +189,22 @@ def _print_objects(*, observe_only: bool, output: str) -> int:
     return 0
 
 
-def _install(kubeconfig: Path | None, url: str, *, yes: bool) -> None:
+def _install(kubeconfig: Path | None, survey: Survey, *, yes: bool) -> None:
+    """Where the namespace is installed, so are account and roles: an account of theirs may not make more."""
     from fathom.attach.installed import objects_to_install  # noqa: PLC0415
     from fathom.attach.installing import NotInstalled, install  # noqa: PLC0415
+    from fathom.attach.steering import is_for_steering  # noqa: PLC0415
     from fathom.cli.confirmation import confirm  # noqa: PLC0415
 
-    objects = objects_to_install(observe_only=False)
+    objects = [
+        obj
+        for obj in objects_to_install(observe_only=False)
+        if not survey.has_namespace or is_for_steering(obj)
+    ]
     for obj in objects:
         place = obj["metadata"].get("namespace")
         say(f"to install: {obj['kind']} {place + '/' if place else ''}{obj['metadata']['name']}")
-    confirm(f"Install these {len(objects)} objects in {url}? (--print shows them)", yes=yes)
+    confirm(f"Install these {len(objects)} objects in {survey.url}? (--print shows them)", yes=yes)
     try:
         say(*_asked(kubeconfig, lambda api, _: install(api, objects)))
     except NotInstalled as error:

@@ -29,7 +29,7 @@ from fathom.schedule.loop.watched_kinds import OVERRIDE
 READ_BACK_S = 10.0  # How often, while there are overrides.
 RETRY_S = 1.0
 
-WriteStatus = Callable[[Obj, Obj], Awaitable[None]]  # (override, fields of its status)
+WriteStatus = Callable[[Obj, Obj], Awaitable[bool]]  # (override, fields of its status); False: refused.
 
 
 class _Given(msgspec.Struct):
@@ -45,6 +45,7 @@ class AttachedOverrides:
         self._state = state
         self._policy: Vouching | None = None  # None: not read yet; no override is honoured.
         self._read_ns = 0
+        self._refused_ns: int | None = None  # When the server last refused to take a status.
         self._given: dict[Key, _Given] = {}  # Ends with the override.
 
     def changed(self, before: Obj | None, after: Obj | None) -> None:
@@ -60,14 +61,20 @@ class AttachedOverrides:
 
     async def look(self, api: Api, scheduler: Acknowledger, write: WriteStatus) -> None:
         """Report in each override what became of it."""
-        overdue = self._state.clock.monotonic_ns() - self._read_ns > READ_BACK_S * SECOND_NS
         overrides = self._state.caches.snapshot().list(OVERRIDE.name)
-        if not overrides or (overdue and not await self._read_back(api)):
+        if not overrides or (self._is_long_ago(self._read_ns) and not await self._read_back(api)):
             return
+        if self._refused_ns is not None and not self._is_long_ago(self._refused_ns):
+            return  # Without the right to write it, it is not tried each second.
         if any("acknowledgements" in fields for _, fields in self._due(scheduler)):
             await self._read_back(api)  # What is acknowledged rests on what the server has now.
+        self._refused_ns = None
         for override, fields in self._due(scheduler):
-            await write(override, fields)
+            if not await write(override, fields):
+                self._refused_ns = self._state.clock.monotonic_ns()
+
+    def _is_long_ago(self, moment_ns: int) -> bool:
+        return self._state.clock.monotonic_ns() - moment_ns > READ_BACK_S * SECOND_NS
 
     def _due(self, scheduler: Acknowledger) -> list[tuple[Obj, Obj]]:
         """The overrides whose status is not true, with what must be written."""

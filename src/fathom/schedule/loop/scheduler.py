@@ -22,6 +22,7 @@ from functools import partial
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
+from fathom.client.outcomes import Outcome, Rejected
 from fathom.control.component_leases import ComponentLeases
 from fathom.control.decision_log import result_of, subject_of
 from fathom.control.lease import LeaderTerm
@@ -263,9 +264,11 @@ class Scheduler:
                 why = f"the cache has generation {metadata(override).get('generation')}"
                 await self._write_override(api, override, {"acknowledgements": entries}, "acknowledge", why)
 
-    async def _write_attached(self, api: Api, override: Obj, fields: Obj) -> None:
+    async def _write_attached(self, api: Api, override: Obj, fields: Obj) -> bool:
+        """False: the server refuses it, and would again."""
         why = f"the cache has generation {metadata(override).get('generation')}"
-        await self._write_override(api, override, fields, "acknowledge", why)
+        outcome = await self._write_override(api, override, fields, "acknowledge", why)
+        return not isinstance(outcome, Rejected) or outcome.code in {404, 429, 503}
 
     async def _report_stopped_controllers(self, api: Api, leases: ComponentLeases) -> None:
         """The controllers report of overrides whose acknowledger has stopped; who else would of themselves?
@@ -290,7 +293,7 @@ class Scheduler:
         epoch = 0 if term is None else term.epoch or 0
         return Acknowledger(rules.lease.rpartition("/")[2] or rules.observer or rules.who, epoch)
 
-    async def _write_override(self, api: Api, override: Obj, status: Obj, action: str, why: str) -> None:
+    async def _write_override(self, api: Api, override: Obj, status: Obj, action: str, why: str) -> Outcome:
         """At the revision that was read: a lost race is tried again with the next look."""
         subject, cause = subject_of(OVERRIDE.resource, override), WakeCause("timer", f"every {LOOK_S:g} s")
         id_ = self._state.note(action, subject, cause, why)
@@ -303,6 +306,7 @@ class Scheduler:
         self._state.recorder.concluded(
             id_, self._state.clock.now_ns(), result, written=subject, revision=written_at, message=message
         )
+        return outcome
 
     def _record_waiting(self, message: PodMessage, pod: Obj) -> str:
         """Records the decision to write that a pod waits, where no attempt to place it has said so."""
