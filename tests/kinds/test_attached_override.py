@@ -14,6 +14,7 @@ from fathom.kinds.attached_override import (
     attached_status,
     honoured,
     refusal,
+    without_nodes,
 )
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.override_policy import AUTHOR, Vouching
@@ -226,3 +227,29 @@ def test_a_copy_takes_of_an_override_what_its_status_says_to_be_honoured() -> No
     assert as_acknowledged(declined) is None
     waits = {**obj, "status": status(obj, by=None)}
     assert as_acknowledged(waits) is None
+
+
+def test_a_change_that_matches_no_node_says_so() -> None:
+    zone_a = {
+        "metadata": {
+            "name": "n-1",
+            "labels": {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"},
+        }
+    }
+    zones = override({"avoidZones": ["b", "c"], "avoidNodes": ["n-1"], "avoidPools": []})
+    missing = {"avoidZones": "no node in the scope is in b, c"}
+    assert without_nodes(zones, [zone_a]) == missing
+    assert without_nodes(override({"avoidZones": ["b", "a"]}), [zone_a]) == {}
+    elsewhere = override({"avoidZones": ["a"]}, scope="region/us")
+    assert without_nodes(elsewhere, [zone_a]) == {"avoidZones": "no node in the scope is in a"}
+    cordon = override({"cordon": True}, target="zone/b")
+    assert without_nodes(cordon, [zone_a]) == {"cordon": "there is no node in zone/b"}
+    assert without_nodes(override({"cordon": True}, target="node/n-1"), [zone_a]) == {}
+    said = attached_status(
+        zones, VOUCHED, SCHEDULER, unmatched=missing, cache_revision=7, now=NOW, now_ns=NOW_NS
+    )
+    assert said is not None
+    assert [(each["name"], each["state"]) for each in said["changes"]] == [
+        ("avoidZones", "NoMatch"),
+        ("avoidNodes", "InForce"),
+    ]

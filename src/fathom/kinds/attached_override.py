@@ -8,6 +8,8 @@ same. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 
 from fathom.kinds.override_changes import CHANGES, SCHEDULER, effective_changes
@@ -23,15 +25,25 @@ from fathom.kinds.override_status import (
     observers,
 )
 from fathom.kinds.override_validation import validate
-from fathom.kinds.scheduler_override import ChangeState, SchedulerOverride, changes_of, expiry_ns
+from fathom.kinds.scheduler_override import (
+    NODE_CLASS_LABEL,
+    ChangeState,
+    SchedulerOverride,
+    changes_of,
+    cordons,
+    expiry_ns,
+    scope_includes,
+)
 from fathom.kinds.shape import read
 from fathom.kinds.values import mapping, text
 from fathom.model.conditions import Status, conditions_of, set_condition
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.times import moment_ns, timestamp
+from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, ZONE_LABEL
 
 NO_ENFORCER, INVALID = "NoEnforcer", "Invalid"
-IN_FORCE, DECLINED, HONOURS = "InForce", "Declined", "SchedulerHonours"
+IN_FORCE, NO_MATCH, DECLINED, HONOURS = "InForce", "NoMatch", "Declined", "SchedulerHonours"
+NOTHING_UNMATCHED: Mapping[str, str] = {}
 ONLY_ATTACHED = "only for pods that name an attached scheduler: others do not know of it"
 OBSERVED, EFFECTIVE, COMPLETE = "SchedulerOverrideObserved", "Effective", "RepairComplete"
 
@@ -82,7 +94,7 @@ def as_acknowledged(obj: Obj) -> Obj | None:
         and (entry.state, entry.observed_generation) == (HONORING, generation)
         for entry in status.acknowledgements
     )
-    in_force = {change.name for change in status.changes if change.state == IN_FORCE}
+    in_force = {change.name for change in status.changes if change.state != DECLINED}
     changes = {name: value for name, value in _changes(obj).items() if name in in_force}
     if not honours or not changes:
         return None
@@ -98,12 +110,14 @@ def attached_status(
     policy: Vouching,
     scheduler: Acknowledger | None,
     *,
+    unmatched: Mapping[str, str] = NOTHING_UNMATCHED,
     cache_revision: int,
     now: str,
     now_ns: int,
 ) -> Obj | None:
     """The fields of its status that must be written; None: it says the truth. `scheduler`: who acknowledges;
-    None while requests are under way that were decided without the override."""
+    None while requests are under way that were decided without the override. `unmatched`: see
+    `without_nodes`."""
     override = read(SchedulerOverride, {**obj, "status": {}})
     refused = refusal(obj, policy)
     if has_ended(override, now_ns):
@@ -120,7 +134,7 @@ def attached_status(
         known = {**obj, "status": {"acknowledgements": entries}}
     affected = affected_by(override)
     who = observers(read(SchedulerOverride, known), affected, ())
-    changes = [_state(name, refused) for name in changes_of(override)]
+    changes = [_state(name, refused, unmatched.get(name, "")) for name in changes_of(override)]
     ends_ns = expiry_ns(override)
     status = {
         "author": None if refused else text(lookup(obj, "metadata", "annotations", AUTHOR)) or None,
@@ -148,9 +162,46 @@ def _acknowledgers(
     return [own, *others]
 
 
-def _state(name: str, refused: Refusal | None) -> ChangeState:
+def without_nodes(obj: Obj, nodes: Iterable[Obj]) -> dict[str, str]:
+    """The changes that keep pods off nodes and match none in the scope, and why: a name may be misspelt. As
+    `controllers/overrides/plan_changes.py` reports them on fathom's own server."""
+    override = read(SchedulerOverride, {**obj, "status": {}})
+    scoped = [
+        (str(metadata(node).get("name") or ""), labels)
+        for node in nodes
+        if scope_includes(override.spec.scope, labels := labels_of(node))
+    ]
+    unmatched = {}
+    for change, listed in _avoided(override).items():
+        places = [(label, value) for label, values in listed.items() for value in values]
+        if places and not any(_is_in(node, *place) for node in scoped for place in places):
+            unmatched[change] = f"no node in the scope is in {', '.join(value for _, value in places)}"
+    if override.spec.changes.cordon and not any(cordons(override, *node) for node in scoped):
+        unmatched["cordon"] = f"there is no node in {override.spec.target}"
+    return unmatched
+
+
+def _avoided(override: SchedulerOverride) -> dict[str, Mapping[str, tuple[str, ...]]]:
+    changes = override.spec.changes
+    return {
+        "avoidZones": {ZONE_LABEL: changes.avoid_zones},
+        "avoidNodes": {HOSTNAME_LABEL: changes.avoid_nodes},
+        "avoidNodeClasses": {NODE_CLASS_LABEL: changes.avoid_node_classes},
+        "avoidPools": {POOL_LABEL: changes.avoid_pools},
+        "avoidTopology": changes.avoid_topology,
+    }
+
+
+def _is_in(node: tuple[str, Mapping[str, str]], label: str, value: str) -> bool:
+    name, labels = node
+    return labels.get(label) == value or (label == HOSTNAME_LABEL and name == value)
+
+
+def _state(name: str, refused: Refusal | None, unmatched: str = "") -> ChangeState:
     if refused is not None:
         return ChangeState(name, DECLINED, refused.reason, refused.message)
+    if unmatched:
+        return ChangeState(name, NO_MATCH, "NoNode", unmatched)
     if name in CARRIED_OUT:
         return ChangeState(name, IN_FORCE, HONOURS, ONLY_ATTACHED)
     absent = [each for each in CHANGES[name].enforced_by if each != SCHEDULER]
@@ -184,10 +235,10 @@ def _observed(who: Observers) -> tuple[Status, str, str]:
 
 
 def _effective(changes: list[ChangeState]) -> tuple[Status, str, str]:
-    declined = [f"{each.name}: {each.message}" for each in changes if each.state == DECLINED]
-    if len(declined) == len(changes):
-        return "False", "NothingHonoured", "; ".join(declined)
-    return "True", "InForce", "; ".join(declined)
+    idle = [f"{each.name}: {each.message}" for each in changes if each.state != IN_FORCE]
+    if len(idle) == len(changes):
+        return "False", "NothingInForce", "; ".join(idle)
+    return "True", "InForce", "; ".join(idle)
 
 
 def _ended(obj: Obj, override: SchedulerOverride, *, now: str) -> Obj:

@@ -16,7 +16,8 @@ import msgspec
 
 from fathom.client.api import Api
 from fathom.control.override_policy import fetch_vouching
-from fathom.kinds.attached_override import attached_status, honoured
+from fathom.control.watches import NODE
+from fathom.kinds.attached_override import attached_status, honoured, without_nodes
 from fathom.kinds.override_policy import Vouching
 from fathom.kinds.override_status import Acknowledger
 from fathom.model.errors import ApiError
@@ -38,6 +39,8 @@ class _Given(msgspec.Struct):
     version: tuple[str, int]  # Its UID and generation.
     obj: Obj | None  # None: nothing of it is honoured.
     before: tuple[SentBinding, ...]  # Bindings that were under way then.
+    looked_ns: int | None = None  # When it was last looked whether it matches anything.
+    unmatched: dict[str, str] = {}
 
 
 class AttachedOverrides:
@@ -78,25 +81,35 @@ class AttachedOverrides:
 
     def _due(self, scheduler: Acknowledger) -> list[tuple[Obj, Obj]]:
         """The overrides whose status is not true, with what must be written."""
+        overrides = self._state.caches.snapshot().list(OVERRIDE.name)
+        pairs = [(override, self._fields(override, scheduler)) for override in overrides]
+        return [(override, fields) for override, fields in pairs if fields and not is_deleting(override)]
+
+    def _fields(self, override: Obj, scheduler: Acknowledger) -> Obj | None:
+        """What of its status must be written."""
+        fields = self._compared(override, scheduler)
+        if fields and "changes" in fields and (given := self._given.get(key_of(override))) is not None:
+            # Another scheduler may have looked at the nodes since we did: look again, and do not fight.
+            given.looked_ns = None
+            fields = self._compared(override, scheduler)
+        return fields
+
+    def _compared(self, override: Obj, scheduler: Acknowledger) -> Obj | None:
         if self._policy is None:
-            return []
-        snapshot, now_ns = self._state.caches.snapshot(), self._state.clock.now_ns()
-        due = []
-        for override in snapshot.list(OVERRIDE.name):
-            try:
-                fields = attached_status(
-                    override,
-                    self._policy,
-                    scheduler if self._is_in_force(override) else None,
-                    cache_revision=snapshot.revision(OVERRIDE.name),
-                    now=timestamp(now_ns),
-                    now_ns=now_ns,
-                )
-            except msgspec.ValidationError:
-                continue  # Not of our definition: the view ignores it too.
-            if fields is not None and not is_deleting(override):
-                due.append((override, fields))
-        return due
+            return None
+        now_ns = self._state.clock.now_ns()
+        try:
+            return attached_status(
+                override,
+                self._policy,
+                scheduler if self._is_in_force(override) else None,
+                unmatched=self._unmatched(override),
+                cache_revision=self._state.caches.snapshot().revision(OVERRIDE.name),
+                now=timestamp(now_ns),
+                now_ns=now_ns,
+            )
+        except msgspec.ValidationError:
+            return None  # Not of our definition: the view ignores it too.
 
     async def _read_back(self, api: Api) -> bool:
         """False: the server does not answer; what was known still holds."""
@@ -132,6 +145,16 @@ class AttachedOverrides:
             old.obj = new  # Only its status or its labels are different.
         else:
             self._given[key] = _Given(version, new, tuple(self._state.sent.values()))
+
+    def _unmatched(self, override: Obj) -> dict[str, str]:
+        """Its changes that match no node. Not looked at each second: that is a pass over all nodes."""
+        given = self._given.get(key_of(override))
+        if given is None or given.obj is None:
+            return {}
+        if given.looked_ns is None or self._is_long_ago(given.looked_ns):
+            given.looked_ns = self._state.clock.monotonic_ns()
+            given.unmatched = without_nodes(given.obj, self._state.caches.snapshot().list(NODE.name))
+        return given.unmatched
 
     def _is_in_force(self, override: Obj) -> bool:
         """Whether no binding is under way that was decided before the view had the override."""
