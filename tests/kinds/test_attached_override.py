@@ -90,7 +90,7 @@ def test_what_the_scheduler_carries_out_alone_is_honoured() -> None:
 @pytest.mark.parametrize("change", sorted(set(CHANGES) - CARRIED_OUT))
 def test_every_other_change_is_declined_since_nobody_carries_it_out(change: str) -> None:
     given = {"trafficWeights": {"a": 1}, "allowReservedCapacityClass": "c", "breakGlassRole": "r"}
-    changes = {change: given.get(change, True)}
+    changes: dict[str, Any] = {change: given.get(change, True)}
     changes |= {"allowReservedCapacityClass": "c"} if change == "reservedReplicas" else {}
     if change in {"reservedReplicas", "approveRepairs"}:
         changes[change] = 1 if change == "reservedReplicas" else ["r"]
