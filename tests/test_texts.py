@@ -40,9 +40,9 @@ ALLOWED = {
     "ask/views.py": "the text is a selector",
     "steer/report.py": "for display: a text in a cell of a table",
     "cli/object_reference.py": "the text is what the user typed",
-    "cli/scheduler.py": "the text is what the user typed",
-    "cli/timeline.py": "the text is what the user typed",
-    "cli/up.py": "the text is what the user typed",
+    "cli/cluster/scheduler.py": "the text is what the user typed",
+    "cli/ask/timeline.py": "the text is what the user typed",
+    "cli/cluster/up.py": "the text is what the user typed",
     "controllers/overrides/facts.py": "the text is an annotation of ours, a list of ids",
 }
 

@@ -13,9 +13,9 @@ from fathom.bench.result import ApiResult, WatchResult
 from fathom.bench.schedule import ScheduleResult
 from fathom.bench.why import WhyResult
 from fathom.chaos.report import ChaosReport
-from fathom.cli.replay_tapes import ReplayedTape
-from fathom.cli.top.now_view import NowView
-from fathom.cli.top.workload_view import WorkloadView
+from fathom.cli.ask.top.now_view import NowView
+from fathom.cli.ask.top.workload_view import WorkloadView
+from fathom.cli.simulate.replay_tapes import ReplayedTape
 from fathom.doctor import Finding
 from fathom.explain.coupling.answer import Coupling
 from fathom.explain.questions import StuckObjects

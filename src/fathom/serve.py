@@ -20,7 +20,6 @@ import uvloop
 
 from fathom import __version__, data_format
 from fathom.agent.api_server_link import AgentsOverHttps
-from fathom.api import extension_authentication
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
@@ -30,22 +29,19 @@ from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.core import Core
 from fathom.api.http import Http
-from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
+from fathom.api.own_service import KEY, PORTS, own_addresses
 from fathom.api.web_page import WebPage
 from fathom.ask.collect import Sources
-from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
+from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
-from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.metrics.process import process_metrics
-from fathom.model.cause import WakeCause
-from fathom.model.decision import NoJournal, Subject
-from fathom.model.errors import ApiError
-from fathom.model.objects import Obj
+from fathom.model.decision import NoJournal
 from fathom.model.record_query import DecisionReader
 from fathom.model.user import User
 from fathom.node_certificates import NodeCertificates
 from fathom.open_files import take_all
 from fathom.private_files import NotOurs, prepare_directory, write_private
+from fathom.published_objects import PublishedObjects, listens_everywhere, reachable_at
 from fathom.record.audit import AuditLog
 from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
@@ -77,7 +73,6 @@ STOP_S = 3  # Time that running requests get to finish when the server stops.
 # With other servers on the store: how long the server answers on after it has said that it is not ready. Load
 # balancers and clients go to another one meanwhile.
 DRAIN_S = 3.0
-WITHDRAW_S = 1.0
 SETTLE_S = 1.0  # For the first request on connections that were made just before.
 TOKENS_CHECK_S = 5.0
 SESSIONS_CHECK_S = 2.0  # How long a watch of the web page may outlive its session's end.
@@ -88,12 +83,9 @@ INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to
 # containers are some megabytes, and scanning them takes some milliseconds.
 GC_CONTAINERS = 50_000
 
-STOPPED = WakeCause("event", "the API server stops")
-
 CREDENTIALS = "credentials"
 PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 class Copying(Protocol):
@@ -378,6 +370,7 @@ async def _serve(running: Running) -> None:
         lambda: running.audit.dropped,
     )
     http, stop = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
+    published = PublishedObjects(parts, reachable_at(running.listener), running.own_place, log=running.log)
     process = process_metrics(restarts=restarts(), version=__version__)
     parts.server.metrics.registry.register("process", process)
     measure_records(parts.server.metrics.registry.part(HOUSEKEEPER), running.journal, None)
@@ -398,14 +391,16 @@ async def _serve(running: Running) -> None:
             http.connection, sock=running.listener, ssl=server_context(running.pki), backlog=BACKLOG
         )
         if running.copying is None:
-            await _publish(running)
-            await _publish_authorities(running)
+            front_proxy = ensure_front_proxy_ca(running.data, clock=running.outside.clock)
+            await published.publish()
+            await published.publish_authorities(running.pki.ca_pem.decode(), front_proxy.decode())
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
         if not stop.is_set():
             _announce(running)
         await stop.wait()
         core.draining = True  # Before anything else: readyz fails while all is still answered.
-        await _withdraw(running)
+        if running.parts.core.shared_store and running.drain_s and not listens_everywhere(running.listener):
+            await published.withdraw()
         await stop_serving(core, http, listening, drain_s=running.drain_s)
         for task in background:
             task.cancel()
@@ -457,24 +452,6 @@ async def stop_serving(core: Core, http: Http, listening: asyncio.Server, *, dra
     await http.stop(patience_s=STOP_S)
 
 
-async def _withdraw(running: Running) -> None:
-    """Delete the slice that leads pods to us: the other servers have theirs. Servers that listen on every
-    address of their machine are all at 127.0.0.1 for the pods beside them, and share a slice."""
-    alone = not running.parts.core.shared_store or not running.drain_s
-    if alone or running.listener.getsockname()[0] in ANY_ADDRESS:
-        return
-    folder = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-    mine = own_slice(*_reachable(running))
-    path, why = f"{folder}/{mine['metadata']['name']}", "the API server stops"
-    try:
-        async with asyncio.timeout(WITHDRAW_S):
-            with ignored(404):
-                writer = running.parts.writer("own-service")
-                await writer.write("DELETE", path, _subject(folder, mine), cause=STOPPED, why=why)
-    except (ApiError, TimeoutError) as error:  # The next start of a server with this address deletes it.
-        running.log.warn("the server's EndpointSlice was not deleted", error=str(error))
-
-
 async def _index_audit(index: AuditIndex, log: Log) -> None:
     """Keep the index of the audit log up to date, so that no question has to index much."""
     while True:
@@ -508,76 +485,9 @@ def _measure(parts: Parts, http: Http) -> None:
         parts.server.metrics.gauge(name, text, read)
 
 
-async def _publish(running: Running) -> None:
-    """Publish where pods reach us. Slices that an earlier run left, with another port, are deleted."""
-    client, writer = running.parts.client, running.parts.writer("own-service")
-    namespace = "/api/v1/namespaces/default"
-    slices, endpoints = (
-        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
-        f"{namespace}/endpoints",
-    )
-    reachable = _reachable(running)
-    mine = own_slice(*reachable)
-    listed = await client.call("GET", slices, query="labelSelector=kubernetes.io/service-name%3Dkubernetes")
-    old = [str(item["metadata"]["name"]) for item in listed["items"]]
-    if running.parts.core.shared_store:  # The other slices belong to other servers.
-        old = [name for name in old if name == mine["metadata"]["name"]]
-    why = "it may name the address of an earlier start"
-    for folder, name in (*((slices, name) for name in old), (endpoints, "kubernetes")):
-        with ignored(404):
-            subject = _subject(folder, {"metadata": {"namespace": "default", "name": name}})
-            await writer.write("DELETE", f"{folder}/{name}", subject, cause=STARTED, why=why)
-    to_create = [(endpoints, own_endpoints(*reachable)), (slices, mine)]
-    if await writer.read(f"{namespace}/services/kubernetes") is None:
-        to_create.append((f"{namespace}/services", own_service(*running.own_place)))
-    for path, obj in to_create:
-        await _create(writer, path, obj, "pods reach the API server by it")
-
-
-async def _publish_authorities(running: Running) -> None:
-    """Publish the CAs that extension API servers trust. Manual changes are reverted."""
-    writer = running.parts.writer("authorities")
-    front_proxy = ensure_front_proxy_ca(running.data, clock=running.outside.clock).decode()
-    rbac = f"/apis/{extension_authentication.RBAC}/v1/namespaces/{extension_authentication.NAMESPACE}"
-    for folder, wanted in (
-        (
-            f"/api/v1/namespaces/{extension_authentication.NAMESPACE}/configmaps",
-            extension_authentication.config_map(running.pki.ca_pem.decode(), front_proxy),
-        ),
-        (f"{rbac}/roles", extension_authentication.reader_role()),
-        (f"{rbac}/rolebindings", extension_authentication.reader_binding()),
-    ):
-        path = f"{folder}/{wanted['metadata']['name']}"
-        existing = await writer.read(path)
-        repaired = extension_authentication.put_right(existing, wanted)
-        if repaired is not None and existing is None:
-            await _create(writer, folder, repaired, "extension API servers read it")
-        elif repaired is not None:
-            subject, why = _subject(folder, repaired), "it was changed by hand"
-            with ignored(409):  # Another server was faster.
-                await writer.write("PUT", path, subject, cause=STARTED, why=why, body=repaired)
-
-
-async def _create(writer: HousekeepingWriter, folder: str, obj: Obj, why: str) -> None:
-    with ignored(409):  # It exists, or another server created it.
-        await writer.write("POST", folder, _subject(folder, obj), cause=STARTED, why=why, body=obj)
-
-
-def _subject(folder: str, obj: Obj) -> Subject:
-    """`folder`: the path of the collection, '/apis/GROUP/VERSION/…' or '/api/v1/…'."""
-    parts, meta = folder.strip("/").split("/"), obj["metadata"]
-    group = f".{parts[1]}" if parts[0] == "apis" else ""
-    return Subject(f"{parts[-1]}{group}", str(meta.get("namespace") or ""), str(meta["name"]))
-
-
-def _reachable(running: Running) -> tuple[str, int]:
-    host, port = running.listener.getsockname()[:2]
-    return ("127.0.0.1" if host in {"0.0.0.0", "::"} else host), port
-
-
 def _announce(running: Running) -> None:
     host = running.listener.getsockname()[0]
-    reachable, port = _reachable(running)
+    reachable, port = reachable_at(running.listener)
     url = f"https://[{reachable}]:{port}" if ":" in reachable else f"https://{reachable}:{port}"
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())

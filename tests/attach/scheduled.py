@@ -15,7 +15,7 @@ from tests.cli.asking import kubeconfig, node, pod
 
 from fathom.attach.installed import objects_to_install
 from fathom.attach.installing import install
-from fathom.cli.scheduler import run_scheduler
+from fathom.cli.cluster.scheduler import run_scheduler
 from fathom.client.once import api_of
 from fathom.kinds.override_policy import AUTHOR
 from fathom.kube.definitions.unenforced import ACCEPT

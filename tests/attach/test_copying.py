@@ -15,7 +15,7 @@ from tests.cli.asking import node, pod
 from fathom import serve
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.attach.copying import ForeignCluster
-from fathom.cli.serve import server_at
+from fathom.cli.cluster.serve import server_at
 from fathom.client.api import Api, Resource
 from fathom.client.once import api_of
 from fathom.client.outcomes import Rejected

@@ -20,8 +20,8 @@ from fathom.attach.installing import NotInstalled, install, objects_of_our_kinds
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import Right, observing, rules_of, scheduling
 from fathom.attach.survey import Survey, survey
-from fathom.cli.attach import lacks_installed, refuse_fight
-from fathom.cli.leases import check_namespace
+from fathom.cli.cluster.attach import lacks_installed, refuse_fight
+from fathom.cli.cluster.leases import check_namespace
 from fathom.cli.problem import Problem
 from fathom.client.api import Api
 from fathom.client.once import api_of

@@ -15,7 +15,7 @@ from fathom.attach.installed import objects_to_install
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import observing, scheduling
 from fathom.attach.survey import survey
-from fathom.cli.scheduler import run_scheduler
+from fathom.cli.cluster.scheduler import run_scheduler
 from fathom.client.once import api_of
 from fathom.record.journal import DiskJournal, read_journal
 from fathom.record.journals import journal_directory

@@ -10,7 +10,7 @@ import pytest
 from tests.clients.running import Server, running
 from tests.cluster.living import until
 
-from fathom.cli.coupling import parse
+from fathom.cli.ask.coupling import parse
 from fathom.cli.main import run
 from fathom.cli.problem import Problem
 from fathom.explain.coupling.answer import CouplingQuestion

@@ -67,10 +67,10 @@ def test_a_question_loads_no_other_command_and_no_event_loop() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "cannot read /nowhere" in done.stderr
     loaded = done.stdout.split()
-    assert "fathom.cli.why" in loaded
+    assert "fathom.cli.ask.why" in loaded
     others = {where.partition(":")[0] for where in COMMANDS.values()} - {
-        "fathom.cli.why",
-        "fathom.cli.kubeconfig",
+        "fathom.cli.ask.why",
+        "fathom.cli.cluster.kubeconfig",
         "fathom.cli.main",
     }
     assert others.intersection(loaded) == set()

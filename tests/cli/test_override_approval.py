@@ -11,10 +11,10 @@ from tests.api.harness import ADMIN, JANE, Api
 from tests.cli.steering import OWN, Obj, Person, steered
 from tests.security.people import RBAC, grant_rule
 
-from fathom.cli.explanations import ApiServer
-from fathom.cli.override_actions import OVERRIDES
-from fathom.cli.own_objects import OwnObjects
+from fathom.cli.ask.explanations import ApiServer
 from fathom.cli.problem import Problem
+from fathom.cli.steer.override_actions import OVERRIDES
+from fathom.cli.steer.own_objects import OwnObjects
 
 People = Callable[[str], Person]
 SHIFT = (

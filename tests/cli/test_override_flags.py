@@ -11,11 +11,11 @@ import yaml
 from tests.cli.steering import FLAGS, LESSON
 
 from fathom.cli.main import run
-from fathom.cli.override_actions import namespace_for
-from fathom.cli.override_arguments import other_spelling
-from fathom.cli.override_file import completed
-from fathom.cli.override_flags import FLAGS as CHANGE_FLAGS
 from fathom.cli.problem import Problem
+from fathom.cli.steer.override_actions import namespace_for
+from fathom.cli.steer.override_arguments import other_spelling
+from fathom.cli.steer.override_file import completed
+from fathom.cli.steer.override_flags import FLAGS as CHANGE_FLAGS
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import read

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from fathom.cli.api_server import JSON, Answer
-from fathom.cli.explanations import ApiServer
-from fathom.cli.preview_check import check_preview
-from fathom.cli.preview_text import preview_lines
+from fathom.cli.ask.explanations import ApiServer
 from fathom.cli.problem import Problem
+from fathom.cli.steer.preview_check import check_preview
+from fathom.cli.steer.preview_text import preview_lines
 from fathom.kinds.preview_answer import (
     FORK,
     WHAT_IF,

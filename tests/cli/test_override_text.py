@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from tests.kinds.test_override_summary import AFFECTED, NOW_NS, acks, lesson
 
-from fathom.cli.override_actions import waiting_text
-from fathom.cli.override_arguments import check_later
-from fathom.cli.override_review import review_lines
-from fathom.cli.override_text import (
+from fathom.cli.problem import Problem
+from fathom.cli.steer.override_actions import waiting_text
+from fathom.cli.steer.override_arguments import check_later
+from fathom.cli.steer.override_review import review_lines
+from fathom.cli.steer.override_text import (
     approval_lines,
     change_text,
     confirmation_lines,
@@ -21,7 +22,6 @@ from fathom.cli.override_text import (
     residue_lines,
     show_lines,
 )
-from fathom.cli.problem import Problem
 from fathom.cli.tables import table_lines
 from fathom.terminal import visible
 

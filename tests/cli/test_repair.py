@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.clients.running import Server, running, tls_of
 
-from fathom.cli.repair import proposal_lines
+from fathom.cli.steer.repair import proposal_lines
 
 OWN = "/apis/fathom.dev/v1alpha1/namespaces/default/repairproposals"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases"

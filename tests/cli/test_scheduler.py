@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fathom.cli.cluster.scheduler import NAMES, lease_of, who_is
 from fathom.cli.problem import Problem
-from fathom.cli.scheduler import NAMES, lease_of, who_is
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from tests.api.harness import Api
 from tests.ask.processes import AskedProcess
 from tests.cli.asking import PODS, Fathom, told
 
+from fathom.cli.ask.status import status_lines
 from fathom.cli.problem import Problem
-from fathom.cli.status import status_lines
 from fathom.model.decision import Decision, Rejection, SeenVersions, Subject
 from fathom.model.objects import Obj
 
@@ -152,7 +152,7 @@ def test_the_command_shows_the_objects_and_the_decisions_that_the_server_knows(t
 
 
 def test_a_subject_without_a_kind_is_a_usage_error(tmp_path: Path) -> None:
-    from fathom.cli.status import status
+    from fathom.cli.ask.status import status
 
     with pytest.raises(Problem, match="write the workload as KIND/NAME"):
         status("web", kubeconfig=tmp_path / "none")

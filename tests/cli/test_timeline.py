@@ -20,7 +20,7 @@ from tests.ask.processes import AskedProcess
 from tests.cli.asking import PODS, Fathom, told
 from tests.clients.running import Server, running
 
-from fathom.cli.following import FollowedTimeline
+from fathom.cli.ask.following import FollowedTimeline
 from fathom.cli.main import run
 from fathom.explain.evidence import Gap, ObjectRef
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline

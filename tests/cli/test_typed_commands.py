@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import fathom
+from fathom.cli.ask.typed_commands import for_this_machine, with_fathom
 from fathom.cli.commands import COMMANDS
 from fathom.cli.main import command_first
-from fathom.cli.typed_commands import for_this_machine, with_fathom
 
 SOURCE = Path(fathom.__file__).parent
 

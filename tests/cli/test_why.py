@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.explain.builders import decided, evidence, node, pod, why
 
-from fathom.cli.explanation_text import explanation_lines
+from fathom.cli.ask.explanation_text import explanation_lines
 from fathom.cli.main import run
 from fathom.explain.evidence import Gap
 from fathom.explain.why.what_if import ObjectPatch, what_if

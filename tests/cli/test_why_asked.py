@@ -11,7 +11,7 @@ from tests.api.harness import Api
 from tests.ask.processes import AskedProcess
 from tests.cli.asking import PODS, Fathom, commands_of, listening, node, pod, told
 
-from fathom.cli.explanations import ANSWERS_NO_QUESTIONS
+from fathom.cli.ask.explanations import ANSWERS_NO_QUESTIONS
 
 
 async def filled(api: Api) -> None:

@@ -37,7 +37,7 @@ def ordinary_account(uid: int) -> Account | None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HOME": "/"}
     options: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": [], "env": env, "cwd": "/"}
     for python in (sys.executable, "/usr/bin/python3"):
-        words = [python, "-c", "import fathom.cli.agents, fathom.agent.live"]
+        words = [python, "-c", "import fathom.cli.cluster.agents, fathom.agent.live"]
         try:
             if not subprocess.run(words, **options, capture_output=True, timeout=60, check=False).returncode:
                 return Account(python, options)

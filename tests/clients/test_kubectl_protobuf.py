@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.clients.kubectl import Kubectl
 from tests.clients.objects import pod
+from tests.deep import first_few
 
 pytestmark = pytest.mark.kubectl
 
@@ -74,7 +75,7 @@ def test_kubectl_sends_protobuf_where_these_tests_think_so(kubectl: Kubectl) -> 
     assert "Content-Type: application/vnd.kubernetes.protobuf" in done.err, "this kubectl is older than 1.32"
 
 
-@pytest.mark.parametrize("flags", FROM_FLAGS)
+@pytest.mark.parametrize("flags", first_few(FROM_FLAGS, 8))
 def test_flags_make_what_a_file_makes(kubectl: Kubectl, flags: str) -> None:
     of_protobuf, of_json = made_both_ways(kubectl, flags, "made")
     assert of_protobuf == of_json

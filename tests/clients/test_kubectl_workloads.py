@@ -80,6 +80,7 @@ def test_a_paused_rollout_waits_until_it_is_resumed(kubectl: Kubectl) -> None:
     assert len(kubectl.json("get replicasets")["items"]) == 2
 
 
+@pytest.mark.full
 def test_a_rollout_that_makes_no_progress_says_so_and_keeps_what_is_healthy(kubectl: Kubectl) -> None:
     made = deployment("web", replicas=4, image="nginx:1")
     made["spec"]["progressDeadlineSeconds"] = 2
@@ -93,6 +94,7 @@ def test_a_rollout_that_makes_no_progress_says_so_and_keeps_what_is_healthy(kube
     assert kubectl.ok(STATUS).splitlines()[-1] == ROLLED_OUT
 
 
+@pytest.mark.full
 def test_a_failed_rollout_goes_back_by_itself_where_that_is_asked_for(kubectl: Kubectl) -> None:
     made = deployment("web", replicas=2, image="nginx:1")
     made["spec"]["progressDeadlineSeconds"] = 2

@@ -87,9 +87,17 @@ TRIALS: dict[str, type[Trial]] = {
 
 
 # Tried in the deep run alone: they differ from avoidZones only in the label of the node, and pauseAutoscaler
-# from pauseExpansion in the direction.
+# from pauseExpansion in the direction; the others take long.
 ALIKE_OR_SLOW = frozenset(
-    {"avoidNodes", "avoidNodeClasses", "avoidPools", "breakGlassRole", "pauseAutoscaler", "pauseRollout"}
+    {
+        "avoidNodes",
+        "avoidNodeClasses",
+        "avoidPools",
+        "breakGlassRole",
+        "pauseAutoscaler",
+        "pauseRepair",
+        "pauseRollout",
+    }
 )
 
 

@@ -256,7 +256,7 @@ def ask(cluster: Cluster, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]) 
     return asking(cluster.data / "kubeconfig", kubectl.namespace, capsys)
 
 
-DEEP = ("configmap of a volume", "image beside a sidecar", "startup")
+DEEP = ("configmap of a volume", "deadline", "image beside a sidecar", "secret key", "startup")
 
 
 @pytest.mark.parametrize("name", table(TROUBLES, deep=DEEP))

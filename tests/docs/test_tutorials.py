@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FOLLOWED = ("tutorials/*.md", "concepts/*.md", "writing-a-controller.md", "backup.md", "upgrading.md")
 PAGES = sorted(str(page.relative_to(DOCS)) for pattern in FOLLOWED for page in DOCS.glob(pattern))
-NORMALLY = {"tutorials/first-cluster.md", "tutorials/read-a-why.md"}
+NORMALLY = {"tutorials/first-cluster.md"}
 PROGRAMS = ("curl", "etcd", "kubectl")  # That a page may need, and a machine may lack.
 # Commands of README.md that no page has, and the test that runs them.
 ELSEWHERE = {

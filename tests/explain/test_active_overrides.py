@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.explain.evidence_of import at, deployment, evidence, obj, pod, replica_set
 
-from fathom.cli.explanation_text import explanation_lines
+from fathom.cli.ask.explanation_text import explanation_lines
 from fathom.explain.questions import STATUS, answer, why
 from fathom.explain.status import StatusView
 from fathom.explain.why.answer import ActiveOverride

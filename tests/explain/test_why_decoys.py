@@ -29,7 +29,7 @@ from tests.explain.builders import (
     why,
 )
 
-from fathom.cli.explanation_text import explanation_lines
+from fathom.cli.ask.explanation_text import explanation_lines
 from fathom.controllers.node_health.brake import MANY
 from fathom.explain.evidence import Evidence, ProcessState
 from fathom.explain.why.answer import Explanation

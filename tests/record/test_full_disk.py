@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parent.parent.parent
 DISK, BUDGET = "8m", 2 << 20
 WITHIN_S = 60.0
-ROUNDS = 12
+ROUNDS = 6
 
 WRITER = """
 import random, sys, time

@@ -11,7 +11,7 @@ import pytest
 from tests.record.entries import Lines
 from tests.record.test_journal import decision, outcome
 
-from fathom.cli.journals import opened_journal
+from fathom.cli.cluster.journals import opened_journal
 from fathom.cli.main import run
 from fathom.model.decision import Considered, Subject
 from fathom.model.record_query import ObjectRef, RecordQuery

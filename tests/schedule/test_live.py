@@ -301,6 +301,7 @@ def _recorded(answer: tuple[int, Obj]) -> tuple[int, Obj] | None:
     return answer if answer[1]["decisions"] else None
 
 
+@pytest.mark.full
 def test_policy(cluster: Cluster) -> None:
     space = cluster.namespace("policy")
     policy_made = cluster.create(
@@ -419,6 +420,7 @@ def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
     space = cluster.namespace("freed")
     cluster.create("/api/v1/nodes", node("d", "zone-d"))

@@ -205,7 +205,7 @@ def test_a_line_of_a_log_holds_nothing_that_a_terminal_obeys() -> None:
 def test_all_that_the_command_line_says_goes_through_one_function() -> None:
     """And what the processes say that a person starts."""
     found = []
-    files = [*sorted((ROOT / "src" / "fathom" / "cli").glob("*.py"))]
+    files = [*sorted((ROOT / "src" / "fathom" / "cli").rglob("*.py"))]
     files += [ROOT / "src" / "fathom" / name for name in ("serve.py", "supervise.py")]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):

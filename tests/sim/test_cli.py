@@ -195,6 +195,7 @@ def test_the_zoo_is_whatever_is_in_its_folder(patch: Path, tmp_path: Path) -> No
     assert bug["runs_to_find"] == {"random": 1, "pct": 1, "lineage": 1}
 
 
+@pytest.mark.full
 def test_a_bug_that_is_not_found_is_a_bad_answer(tmp_path: Path) -> None:
     (tmp_path / "harmless.py").write_text('"""Nothing."""\nSCENARIOS = ("shared-counter",)\n')
     code, said = answer("sim", "zoo", "--folder", tmp_path, "--runs", 2, folder=tmp_path)

@@ -64,6 +64,7 @@ def test_a_reservation_outlives_one_renewal_that_fails() -> None:
     must_hold(told, plan_of(told, "1"))
 
 
+@pytest.mark.full
 def test_who_reports_that_a_jobs_pods_are_refused_declares_it() -> None:
     """The Job controller writes two conditions on a WorkloadProgress, which it did not declare: nobody who
     asked which controllers can change it was told."""
@@ -72,6 +73,7 @@ def test_who_reports_that_a_jobs_pods_are_refused_declares_it() -> None:
         must_hold(told, plan_of(told, seed))
 
 
+@pytest.mark.full
 def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_finalizer() -> None:
     """1. Two servers empty a namespace. 2. One of them is done, it is gone, and another takes its name. 3.
     The other server, which meant the first, deleted what was in the second; or took away its finalizer."""
@@ -145,6 +147,7 @@ def test_a_gateway_that_hears_late_of_a_route_does_not_say_anew_since_when_it_is
     must_hold(told, plan_of(told, "1065"))
 
 
+@pytest.mark.full
 def test_a_step_of_a_controllers_wall_clock_taints_no_node_that_lives() -> None:
     """1. The controllers' clock is 40 s behind. 2. The process begins anew, or the clock is put right: it is
     40 s later at once, and every node looks silent for that long."""
@@ -262,6 +265,7 @@ def test_a_progress_is_not_rewritten_for_each_message_of_a_new_scheduler() -> No
     must_hold(told, plan_of(told, "20"))
 
 
+@pytest.mark.full
 def test_a_route_that_the_cache_did_not_have_yet_has_its_earlier_weights_at_the_end() -> None:
     """1. An override shifts traffic; the cache of routes is old, so a route is created for it. 2. The route
     that was there all along arrives, and is written too. 3. The override ends: both were its work."""

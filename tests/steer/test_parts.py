@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.cli.problem import Problem
-from fathom.cli.runbook_approval import check_parameters, proposal_lines
+from fathom.cli.steer.runbook_approval import check_parameters, proposal_lines
 from fathom.kinds.runbook import (
     RunbookAction,
     RunbookCondition,

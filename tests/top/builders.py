@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.cli.top.seen import ClusterSeen, LeaseSeen, node_loads, pod_seen
+from fathom.cli.ask.top.seen import ClusterSeen, LeaseSeen, node_loads, pod_seen
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import SECOND_NS, moment_ns, timestamp
 

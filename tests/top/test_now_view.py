@@ -17,10 +17,10 @@ from tests.top.builders import (
     seen,
 )
 
-from fathom.cli.top import seen as what
-from fathom.cli.top.lines import Subject, cells, plain
-from fathom.cli.top.now_lines import WIDE, head_line, now_lines
-from fathom.cli.top.now_view import (
+from fathom.cli.ask.top import seen as what
+from fathom.cli.ask.top.lines import Subject, cells, plain
+from fathom.cli.ask.top.now_lines import WIDE, head_line, now_lines
+from fathom.cli.ask.top.now_view import (
     BrakeState,
     FightItem,
     LeaderItem,
@@ -32,7 +32,7 @@ from fathom.cli.top.now_view import (
     ZoneItem,
     now_view,
 )
-from fathom.cli.top.seen import BreakerSeen, ClusterSeen, LeaseSeen
+from fathom.cli.ask.top.seen import BreakerSeen, ClusterSeen, LeaseSeen
 from fathom.kinds.shape import API_VERSION
 from fathom.model.objects import Obj
 from fathom.model.times import SECOND_NS

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from tests.top.builders import HOSTILE, SHOWN, ago, counts, explanation, pod, progress, seen
 
-from fathom.cli.problem import Problem
-from fathom.cli.top.command import subject_of
-from fathom.cli.top.lines import Subject, cells, plain
-from fathom.cli.top.now_lines import WIDE
-from fathom.cli.top.questions import breakers_in
-from fathom.cli.top.seen import BreakerSeen
-from fathom.cli.top.workload_lines import HISTORY, workload_lines
-from fathom.cli.top.workload_view import (
+from fathom.cli.ask.top.command import subject_of
+from fathom.cli.ask.top.lines import Subject, cells, plain
+from fathom.cli.ask.top.now_lines import WIDE
+from fathom.cli.ask.top.questions import breakers_in
+from fathom.cli.ask.top.seen import BreakerSeen
+from fathom.cli.ask.top.workload_lines import HISTORY, workload_lines
+from fathom.cli.ask.top.workload_view import (
     CHANGE_CAUSE,
     REVISION,
     GenerationItem,
@@ -25,6 +24,7 @@ from fathom.cli.top.workload_view import (
     owned_sets,
     workload_view,
 )
+from fathom.cli.problem import Problem
 from fathom.model.objects import Obj
 
 WEB = Subject("deployment", "shop", "web")

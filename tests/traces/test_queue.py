@@ -243,7 +243,8 @@ def test_up_says_in_one_line_why_it_cannot_send_traces(
 
 @pytest.mark.live
 def test_no_process_imports_opentelemetry_while_traces_are_off() -> None:
-    modules = "fathom.serve, fathom.cli.up, fathom.cli.deciders, fathom.cli.gateway, fathom.agent.live"
+    commands = ", ".join(f"fathom.cli.cluster.{name}" for name in ("up", "deciders", "gateway"))
+    modules = f"fathom.serve, fathom.agent.live, {commands}"
     program = (
         f"import sys, {modules}\n"
         "from fathom.traces.opened import open_traces\n"

@@ -3,5 +3,5 @@
     foreign API server ──list, watch──> mirror ──commit──> store ──> watch cache ──> questions, pages, lists
 
 The local API server answers from the copy and refuses every write. Nothing here decides, and nothing here
-writes to the foreign cluster but `installing`, with the user's consent. Next room: `cli/attach.py`.
+writes to the foreign cluster but `installing`, with the user's consent. Next room: `cli/cluster/attach.py`.
 """

@@ -13,19 +13,21 @@ class Command(msgspec.Struct, frozen=True):
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Ask": (
-        Command("why", "fathom.cli.why:why", "Why objects are as they are, and what would help"),
-        Command("status", "fathom.cli.status:status", "What the control plane knows about a workload"),
-        Command("top", "fathom.cli.top.command:top", "What is stuck, nodes, overrides and fights, live"),
-        Command("timeline", "fathom.cli.timeline:timeline", "What happened, and what caused what"),
-        Command("page", "fathom.cli.page:app", "A link to the web page, and its sessions"),
-        Command("coupling", "fathom.cli.coupling:coupling", "Who can change the inputs of a decision"),
-        Command("decisions", "fathom.cli.why:decisions", "Recorded decisions and their outcomes"),
+        Command("why", "fathom.cli.ask.why:why", "Why objects are as they are, and what would help"),
+        Command("status", "fathom.cli.ask.status:status", "What the control plane knows about a workload"),
+        Command("top", "fathom.cli.ask.top.command:top", "What is stuck, nodes, overrides and fights, live"),
+        Command("timeline", "fathom.cli.ask.timeline:timeline", "What happened, and what caused what"),
+        Command("page", "fathom.cli.ask.page:app", "A link to the web page, and its sessions"),
+        Command("coupling", "fathom.cli.ask.coupling:coupling", "Who can change the inputs of a decision"),
+        Command("decisions", "fathom.cli.ask.why:decisions", "Recorded decisions and their outcomes"),
         Command("mcp", "fathom.mcp.command:mcp", "The same questions as tools for assistants (MCP)"),
     ),
     "Steer": (
-        Command("override", "fathom.cli.override:app", "Changes for a while: bounded, acknowledged, undone"),
-        Command("runbook", "fathom.cli.runbook:app", "Procedures with conditions, steps and a record"),
-        Command("repair", "fathom.cli.repair:app", "List, approve or refuse what repair proposes"),
+        Command(
+            "override", "fathom.cli.steer.override:app", "Changes for a while: bounded, acknowledged, undone"
+        ),
+        Command("runbook", "fathom.cli.steer.runbook:app", "Procedures with conditions, steps and a record"),
+        Command("repair", "fathom.cli.steer.repair:app", "List, approve or refuse what repair proposes"),
     ),
     "Objects, as with kubectl": (
         Command("get", "fathom.cli.objects.get:get", "Objects, as a table or as documents"),
@@ -52,23 +54,39 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("uncordon", "fathom.cli.objects.cordon:uncordon", "Let nodes take new pods again"),
     ),
     "Record and simulate": (
-        Command("record", "fathom.cli.record:app", "List, keep and export recordings"),
-        Command("replay", "fathom.cli.replay:replay", "Replay a tape, an incident or a simulated run"),
-        Command("sim", "fathom.cli.sim:app", "Run the control plane in a simulator that injects faults"),
-        Command("chaos", "fathom.cli.chaos:chaos", "Run any operator while its API server fails it"),
-        Command("bench", "fathom.cli.bench:app", "Benchmarks of API servers, schedulers, caches, clusters"),
+        Command("record", "fathom.cli.simulate.record:app", "List, keep and export recordings"),
+        Command(
+            "replay", "fathom.cli.simulate.replay:replay", "Replay a tape, an incident or a simulated run"
+        ),
+        Command(
+            "sim", "fathom.cli.simulate.sim:app", "Run the control plane in a simulator that injects faults"
+        ),
+        Command("chaos", "fathom.cli.simulate.chaos:chaos", "Run any operator while its API server fails it"),
+        Command(
+            "bench",
+            "fathom.cli.simulate.bench:app",
+            "Benchmarks of API servers, schedulers, caches, clusters",
+        ),
     ),
     "Run a cluster": (
-        Command("up", "fathom.cli.up:up", "Start a cluster on this machine"),
-        Command("down", "fathom.cli.down:down", "End it, its pods too"),
-        Command("attach", "fathom.cli.attach:attach", "Observe, or schedule for, an existing Kubernetes"),
-        Command("detach", "fathom.cli.attach:detach", "Remove what `attach` left there"),
-        Command("demo", "fathom.cli.demo:app", "Tell an incident on a live cluster, command by command"),
-        Command("doctor", "fathom.cli.doctor:doctor", "Check whether this machine can run a cluster"),
-        Command("kubeconfig", "fathom.cli.kubeconfig:kubeconfig", "Print the kubeconfig of a data directory"),
-        Command("serve", "fathom.cli.serve:app", "Run one process of the control plane"),
-        Command("store", "fathom.cli.store:app", "Back up, restore, verify and migrate stores"),
-        Command("docs", "fathom.cli.docs:docs", "Serve the documentation as a site on this machine"),
+        Command("up", "fathom.cli.cluster.up:up", "Start a cluster on this machine"),
+        Command("down", "fathom.cli.cluster.down:down", "End it, its pods too"),
+        Command(
+            "attach", "fathom.cli.cluster.attach:attach", "Observe, or schedule for, an existing Kubernetes"
+        ),
+        Command("detach", "fathom.cli.cluster.attach:detach", "Remove what `attach` left there"),
+        Command(
+            "demo", "fathom.cli.cluster.demo:app", "Tell an incident on a live cluster, command by command"
+        ),
+        Command("doctor", "fathom.cli.cluster.doctor:doctor", "Check whether this machine can run a cluster"),
+        Command(
+            "kubeconfig",
+            "fathom.cli.cluster.kubeconfig:kubeconfig",
+            "Print the kubeconfig of a data directory",
+        ),
+        Command("serve", "fathom.cli.cluster.serve:app", "Run one process of the control plane"),
+        Command("store", "fathom.cli.cluster.store:app", "Back up, restore, verify and migrate stores"),
+        Command("docs", "fathom.cli.cluster.docs:docs", "Serve the documentation as a site on this machine"),
     ),
 }
 OWN_COMMANDS = (

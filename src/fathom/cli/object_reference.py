@@ -20,7 +20,7 @@ class ObjectReference(msgspec.Struct, frozen=True):
     name: str
 
     def matches(self, subject: Subject) -> bool:
-        from fathom.cli.why import is_of  # noqa: PLC0415  # See the package's docstring.
+        from fathom.cli.ask.why import is_of  # noqa: PLC0415  # See the package's docstring.
 
         same_place = self.kind in CLUSTER_KINDS or subject.namespace in {"", self.namespace}
         return subject.name == self.name and same_place and is_of(self.kind, subject.resource)

@@ -8,13 +8,13 @@ from urllib.parse import quote
 import msgspec
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.explanations import OWN_KINDS
-from fathom.cli.override_actions import now_ns
-from fathom.cli.override_text import show_lines
+from fathom.cli.ask.explanations import OWN_KINDS
 from fathom.cli.problem import Problem
-from fathom.cli.runbook import awaited
-from fathom.cli.runbook_approval import proposal_lines
-from fathom.cli.runbooks import connected, draft_of, find_runbook
+from fathom.cli.steer.override_actions import now_ns
+from fathom.cli.steer.override_text import show_lines
+from fathom.cli.steer.runbook import awaited
+from fathom.cli.steer.runbook_approval import proposal_lines
+from fathom.cli.steer.runbooks import connected, draft_of, find_runbook
 from fathom.kinds.runbook_run import RunbookRun
 from fathom.kinds.shape import read
 from fathom.mcp import arguments as given

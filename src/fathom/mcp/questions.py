@@ -7,22 +7,22 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from fathom.cli import coupling as coupling_command
-from fathom.cli.explanation_text import explanation_lines, stuck_lines
-from fathom.cli.explanations import OWN_KINDS, ApiServer, Question
-from fathom.cli.override_actions import OVERRIDES, namespace_for, now_ns
-from fathom.cli.override_preview import PREVIEW_S
-from fathom.cli.override_text import list_rows, show_lines
-from fathom.cli.own_objects import OwnObjects
-from fathom.cli.preview_text import future_lines, preview_of
+from fathom.cli.ask import coupling as coupling_command
+from fathom.cli.ask.explanation_text import explanation_lines, stuck_lines
+from fathom.cli.ask.explanations import OWN_KINDS, ApiServer, Question
+from fathom.cli.ask.status import status_lines
+from fathom.cli.ask.timeline import fetch_timeline, subject_of, text_lines
+from fathom.cli.ask.why import COLUMNS, is_of, kind_and_name, without_outcome
 from fathom.cli.problem import Problem
-from fathom.cli.runbook import awaited
-from fathom.cli.runbook_plans import planned, runbook_lines, runbook_object
-from fathom.cli.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed, report_of, run_object
-from fathom.cli.status import status_lines
+from fathom.cli.steer.override_actions import OVERRIDES, namespace_for, now_ns
+from fathom.cli.steer.override_preview import PREVIEW_S
+from fathom.cli.steer.override_text import list_rows, show_lines
+from fathom.cli.steer.own_objects import OwnObjects
+from fathom.cli.steer.preview_text import future_lines, preview_of
+from fathom.cli.steer.runbook import awaited
+from fathom.cli.steer.runbook_plans import planned, runbook_lines, runbook_object
+from fathom.cli.steer.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed, report_of, run_object
 from fathom.cli.tables import age, short_id, table_lines
-from fathom.cli.timeline import fetch_timeline, subject_of, text_lines
-from fathom.cli.why import COLUMNS, is_of, kind_and_name, without_outcome
 from fathom.explain.coupling.texts import coupling_lines
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.mcp import arguments as given

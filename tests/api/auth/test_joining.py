@@ -16,9 +16,9 @@ from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.static_tokens import digest
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
-from fathom.cli import joining
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.joining import JoinWanted, join
+from fathom.cli.cluster import joining
+from fathom.cli.cluster.joining import JoinWanted, join
 from fathom.cli.problem import Problem
 from fathom.model.user import User
 from fathom.node_certificates import NodeCertificates

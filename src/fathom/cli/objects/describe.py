@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
-from fathom.cli.explanation_text import override_lines
-from fathom.cli.explanations import ApiServer, Question
+from fathom.cli.ask.explanation_text import override_lines
+from fathom.cli.ask.explanations import ApiServer, Question
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.describing import described, one_line
 from fathom.cli.objects.options import Selector, named_objects

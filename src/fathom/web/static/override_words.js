@@ -1,4 +1,4 @@
-// An override in words: the same sentences as `fathom override show` (cli/override_text.py). Pure, but for the table
+// An override in words: the same sentences as `fathom override show` (cli/steer/override_text.py). Pure, but for the table
 // of changes, which the server has (kinds/override_changes.py).
 
 import {get} from "./api.js";

@@ -15,7 +15,7 @@ export function onTool(listener) {
   return () => listeners.delete(listener);
 }
 
-// As cli/typed_commands.py: wherever a shell would start kubectl, and not inside quotes.
+// As cli/ask/typed_commands.py: wherever a shell would start kubectl, and not inside quotes.
 export const typed = (text) => (tool() === "fathom" ? withFathom(text) : text);
 
 export function withFathom(text) {

@@ -1,5 +1,5 @@
 // The two futures of a preview side by side: every count without the override and with it, and what is left of the
-// difference after its end. The same rows as `fathom override preview` (cli/preview_text.py). Pure, but for elements.
+// difference after its end. The same rows as `fathom override preview` (cli/steer/preview_text.py). Pure, but for elements.
 
 import {h, vars} from "../dom.js";
 import {state, tag} from "../parts.js";

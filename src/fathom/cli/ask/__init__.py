@@ -1,0 +1,1 @@
+"""The commands that ask: why, status, timeline, coupling, decisions, top, page."""
