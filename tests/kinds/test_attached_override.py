@@ -9,7 +9,7 @@ import pytest
 
 from fathom.kinds.attached_override import (
     CARRIED_OUT,
-    Refusal,
+    OverrideRefusal,
     as_acknowledged,
     attached_status,
     honoured,
@@ -133,12 +133,12 @@ def test_of_several_changes_only_those_that_are_carried_out_are_given_to_decisio
         (
             {},
             Vouching(None, "there is no policy"),
-            Refusal("NoEnforcer", "nobody vouches for its author: there is no policy"),
+            OverrideRefusal("NoEnforcer", "nobody vouches for its author: there is no policy"),
         ),
         (
             {},
             Vouching(moment_ns("2026-01-01T12:00:01Z")),
-            Refusal(
+            OverrideRefusal(
                 "NoEnforcer",
                 "nobody vouches for its author: it is older than the policy fathom-overrides, or was created"
                 " within seconds of it: create it again",
@@ -147,17 +147,21 @@ def test_of_several_changes_only_those_that_are_carried_out_are_given_to_decisio
         (
             {"requestedThrough": "assistant X via fathom mcp"},
             VOUCHED,
-            Refusal("NoEnforcer", "it waits for a second person's approval, which nobody can give here"),
+            OverrideRefusal(
+                "NoEnforcer", "it waits for a second person's approval, which nobody can give here"
+            ),
         ),
         (
             {"expiresAfter": "300h"},
             VOUCHED,
-            Refusal("Invalid", 'spec.expiresAfter: Invalid value: "300h": avoidZones may last at most 168h'),
+            OverrideRefusal(
+                "Invalid", 'spec.expiresAfter: Invalid value: "300h": avoidZones may last at most 168h'
+            ),
         ),
         (
             {"target": "node/n"},
             VOUCHED,
-            Refusal(
+            OverrideRefusal(
                 "Invalid",
                 "spec.target: Forbidden: an override of infrastructure (node) must be in the namespace"
                 " fathom-system",
@@ -166,7 +170,7 @@ def test_of_several_changes_only_those_that_are_carried_out_are_given_to_decisio
     ],
 )
 def test_an_override_that_nobody_vouches_for_is_declined_as_a_whole(
-    spec: dict[str, Any], policy: Vouching, expected: Refusal
+    spec: dict[str, Any], policy: Vouching, expected: OverrideRefusal
 ) -> None:
     obj = override({"avoidZones": ["a"]}, **spec)
     assert refusal(obj, policy) == expected

@@ -51,24 +51,26 @@ OBSERVED, EFFECTIVE, COMPLETE = "SchedulerOverrideObserved", "Effective", "Repai
 CARRIED_OUT = frozenset(name for name, rule in CHANGES.items() if rule.enforced_by == (SCHEDULER,))
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class OverrideRefusal(msgspec.Struct, frozen=True):
     """Why nothing of an override is honoured."""
 
     reason: str
     message: str
 
 
-def refusal(obj: Obj, policy: Vouching) -> Refusal | None:
+def refusal(obj: Obj, policy: Vouching) -> OverrideRefusal | None:
     if causes := validate(obj):
-        return Refusal(INVALID, f"{causes[0].field}: {causes[0].message}")
+        return OverrideRefusal(INVALID, f"{causes[0].field}: {causes[0].message}")
     if text(lookup(obj, "spec", "requestedThrough")):
-        return Refusal(NO_ENFORCER, "it waits for a second person's approval, which nobody can give here")
+        return OverrideRefusal(
+            NO_ENFORCER, "it waits for a second person's approval, which nobody can give here"
+        )
     if policy.since_ns is None:
-        return Refusal(NO_ENFORCER, f"nobody vouches for its author: {policy.why_not}")
+        return OverrideRefusal(NO_ENFORCER, f"nobody vouches for its author: {policy.why_not}")
     created_ns = moment_ns(metadata(obj).get("creationTimestamp"))
     if created_ns is None or created_ns < policy.since_ns:
         why = f"it is older than the policy {NAME}, or was created within seconds of it: create it again"
-        return Refusal(NO_ENFORCER, f"nobody vouches for its author: {why}")
+        return OverrideRefusal(NO_ENFORCER, f"nobody vouches for its author: {why}")
     return None
 
 
@@ -150,7 +152,7 @@ def attached_status(
 
 
 def _acknowledgers(
-    obj: Obj, override: SchedulerOverride, refused: Refusal | None, scheduler: Acknowledger | None
+    obj: Obj, override: SchedulerOverride, refused: OverrideRefusal | None, scheduler: Acknowledger | None
 ) -> list[Acknowledger]:
     """The scheduler's own, and those that no enforcer writes, since none is attached."""
     reason = refused.reason if refused else NO_ENFORCER
@@ -197,7 +199,7 @@ def _is_in(node: tuple[str, Mapping[str, str]], label: str, value: str) -> bool:
     return labels.get(label) == value or (label == HOSTNAME_LABEL and name == value)
 
 
-def _state(name: str, refused: Refusal | None, unmatched: str = "") -> ChangeState:
+def _state(name: str, refused: OverrideRefusal | None, unmatched: str = "") -> ChangeState:
     if refused is not None:
         return ChangeState(name, DECLINED, refused.reason, refused.message)
     if unmatched:
