@@ -16,7 +16,7 @@ from tests.cli.asking import pod
 
 from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
-from fathom.attach.installing import NotInstalled, install, objects_of_our_kinds, remove
+from fathom.attach.installing import INSTALLED, NotInstalled, install, objects_of_our_kinds, remove
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import Right, observing, rules_of, scheduling
 from fathom.attach.survey import Survey, survey
@@ -126,6 +126,19 @@ def test_overrides_can_be_written_where_their_kind_was_installed_and_go_with_it(
         ]
         assert await dump(cluster) == before
         assert (await cluster.api.get(OVERRIDES)).status == 404
+
+    told(story, tmp_path)
+
+
+def test_every_object_passes_the_strict_check_of_its_schema(tmp_path: Path) -> None:
+    """Policies too: of them the schema is all that this server checks."""
+
+    async def story(cluster: Foreign, api: Api) -> None:
+        for obj in accepted(objects_to_install(observe_only=False)):
+            path = INSTALLED[obj["kind"]].path(obj["metadata"].get("namespace", ""))
+            dry_run = "" if obj["kind"] == "Namespace" else "&dryRun=All"  # The others are in it.
+            answer = await cluster.api.post(f"{path}?fieldValidation=Strict{dry_run}", obj)
+            assert answer.status == 201, answer.obj
 
     told(story, tmp_path)
 
