@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.api.harness import JANE
+from tests.api.harness import ADMIN, JANE
 from tests.attach.foreign import PODS, Foreign, foreign
 from tests.attach.scheduled import accepted
 from tests.cli.asking import pod
+from tests.cli.steering import Person
 
 from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
@@ -139,6 +140,23 @@ def test_every_object_passes_the_strict_check_of_its_schema(tmp_path: Path) -> N
             dry_run = "" if obj["kind"] == "Namespace" else "&dryRun=All"  # The others are in it.
             answer = await cluster.api.post(f"{path}?fieldValidation=Strict{dry_run}", obj)
             assert answer.status == 201, answer.obj
+
+    told(story, tmp_path)
+
+
+def test_detach_names_what_people_wrote_and_asks(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        await install(api, objects_to_install(observe_only=False))
+        await cluster.api.post(OVERRIDES, OVERRIDE)
+        before, admin = await dump(cluster), Person(cluster.url, tmp_path, ADMIN)
+        code, out, err = await admin.fathom("detach")
+        assert (code, out) == (2, "goes with its kind: scheduleroverride default/avoid-a\n")
+        assert "there is no terminal to ask at" in err
+        assert await dump(cluster) == before
+        code, out, err = await admin.fathom("detach", "--yes")
+        assert code == 0, err
+        assert "removed customresourcedefinition scheduleroverrides.fathom.dev" in out.splitlines()
+        assert (await admin.fathom("detach", "--yes"))[1] == "nothing of fathom's is there\n"
 
     told(story, tmp_path)
 

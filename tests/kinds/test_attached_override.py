@@ -257,3 +257,13 @@ def test_a_change_that_matches_no_node_says_so() -> None:
         ("avoidZones", "NoMatch"),
         ("avoidNodes", "InForce"),
     ]
+
+
+def test_two_schedulers_do_not_fight_over_a_status() -> None:
+    obj = override({"avoidZones": ["a"], "pauseAutoscaler": True})
+    obj["status"] = status(obj)
+    added = status(obj, by=Acknowledger("scheduler-batch"), now="2026-01-01T12:00:09Z")
+    assert list(added) == ["acknowledgements"]
+    obj["status"] |= added
+    assert status(obj, now="2026-01-01T12:01:00Z") is None
+    assert status(obj, by=Acknowledger("scheduler-batch"), now="2026-01-01T12:01:00Z") is None
