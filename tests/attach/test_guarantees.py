@@ -6,6 +6,7 @@ show that it was not asked to."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.attach.foreign import NODES, PODS, Foreign, foreign
 from tests.attach.scheduled import OVERRIDES, override, placed, scheduling, verdicts, waiting
 from tests.cli.asking import node, pod
 
+from fathom.attach.installed import objects_to_install
+from fathom.attach.installing import install
 from fathom.client.api import Api, Resource
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed, Conflict
@@ -175,3 +178,27 @@ def test_an_override_is_acknowledged_when_no_older_binding_is_under_way(
             assert await placed(cluster, "web") == "node-1"
 
     asyncio.run(main())
+
+
+def test_a_status_that_rests_on_an_older_version_of_an_override_is_not_written(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api, _: str) -> None:
+        await install(api, objects_to_install(observe_only=False))
+        seen = (await cluster.api.post(OVERRIDES, override("o", avoidZones=["a"]))).obj
+        await cluster.api.patch(f"{OVERRIDES}/o/status", {"status": {"active": True}})
+        stale = {"metadata": {"resourceVersion": seen["metadata"]["resourceVersion"]}}
+        resource = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
+        patch = {**stale, "status": {"author": "jane"}}
+        assert isinstance(await api.patch(resource, "default", "o", patch, subresource="status"), Conflict)
+        assert (await cluster.api.get(f"{OVERRIDES}/o")).obj["status"] == {"active": True}
+
+    told(story, tmp_path)
+
+
+def test_each_guarantee_of_the_table_names_a_test_that_exists() -> None:
+    root = Path(__file__).parents[2]
+    lines = (root / "docs" / "attaching.md").read_text().split("### Which guarantee rests on what")[1]
+    rows = [line for line in lines.split("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+    named = {row.split(" | ")[0]: re.findall(r"`(tests/[^`]+)`", row) for row in rows}
+    assert len(named) == len(rows) > 10
+    assert {row: files for row, files in named.items() if not files} == {}
+    assert [file for files in named.values() for file in files if not (root / file).exists()] == []
