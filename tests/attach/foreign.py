@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.api.harness import ADMIN, Api, serving
 from tests.cli.asking import listening
 
+from fathom.api.binding import facts
 from fathom.api.http import Http
 from fathom.ask.collect import Sources
 from fathom.attach.kinds import MIRRORED, MirroredKind
@@ -41,12 +43,16 @@ class Foreign:
 async def foreign(data: Path) -> AsyncIterator[Foreign]:
     data.mkdir(exist_ok=True)
     async with serving(data, own_kinds=False) as api:
+        # Its bindings are not checked against overrides: to a Kubernetes they are objects like any other.
+        patch = pytest.MonkeyPatch()
+        patch.setattr(facts, "_by_target", lambda view: facts.Overrides((), {}))
         http = Http(api.parts.server, keep_alive_s=60)
         async with listening(http.connection) as url:
             try:
                 yield Foreign(api, url)
             finally:
                 await http.stop(patience_s=1)
+                patch.undo()
 
 
 @asynccontextmanager

@@ -171,7 +171,7 @@ def test_an_override_is_acknowledged_when_no_older_binding_is_under_way(
             await cluster.api.eventually(by_nobody_else, timeout_s=30)
             assert not await by_scheduler()
             release.set()
-            await placed(cluster, "web")  # Any Kubernetes but this one binds it where it was sent.
+            assert await placed(cluster, "web") == "node-2"  # As it was decided, before.
             await cluster.api.eventually(by_scheduler, timeout_s=30)
             await cluster.api.delete(f"{PODS}/web", {"gracePeriodSeconds": 0})
             await cluster.api.post(PODS, waiting("web"))
