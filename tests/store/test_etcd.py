@@ -7,9 +7,11 @@ import datetime
 import ipaddress
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from unittest import mock
 
 import grpc
 import pytest
+from aetcd.rpc import rpc_pb2
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,6 +20,7 @@ from tests.store.engines import EtcdServer, body, put, running_etcd, writes
 
 from fathom.store.etcd import EtcdStore
 from fathom.store.etcd_link import Closed, EtcdOptions
+from fathom.store.etcd_watch import EtcdWatch
 from fathom.store.etcd_wire import failed_commit, failed_read, reports_true_progress
 from fathom.store.open import open_store
 from fathom.store.protocol import (
@@ -108,6 +111,19 @@ async def test_a_store_that_is_closed_says_so_to_those_who_wait_for_it(fragile_e
     finally:
         fragile_etcd.resume()
     assert [type(one) for one in told] == [Closed, Unknown, StoreUnavailable]
+
+
+async def test_a_call_that_begins_after_the_store_was_closed_is_told_so_too(fragile_etcd: EtcdServer) -> None:
+    store = store_on(fragile_etcd, "/closed-between")
+    revision = await committed(store, a=1)
+    stubs, watch = await store._link.ready(), store.watch("", after=revision)
+    await store._link.close()
+    with pytest.raises(StoreUnavailable, match="the store is closed"):
+        await store._link.call(stubs, stubs.kv.Range, rpc_pb2.RangeRequest(key=b"a"))
+    assert isinstance(watch, EtcdWatch)
+    told = pytest.raises(StoreUnavailable, match="the store is closed")
+    with mock.patch.object(store._link, "ready", return_value=stubs), told:
+        await watch._connect()
 
 
 async def test_a_server_that_is_not_there_surely_did_not_commit(fragile_etcd: EtcdServer) -> None:

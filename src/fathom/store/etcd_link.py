@@ -149,6 +149,12 @@ class EtcdLink:
             if self._closed and task is not None and not task.cancelling():
                 raise Closed("the store is closed") from None
             raise
+        except (
+            grpc.aio.UsageError
+        ) as error:  # A call that begins after the channel was closed: it is not sent.
+            if self._closed:
+                raise StoreUnavailable("the store is closed") from error
+            raise
 
     async def close(self) -> None:
         self._closed = True

@@ -118,7 +118,9 @@ class EtcdWatch(AsyncIterator[Batch]):
 
     async def _connect(self) -> None:
         stubs = await self._link.ready()
-        call = stubs.watch.Watch(metadata=(*_REQUIRE_LEADER, *await self._link.credentials_of(stubs)))
+        metadata = (*_REQUIRE_LEADER, *await self._link.credentials_of(stubs))
+        with self._link.under_way():
+            call = stubs.watch.Watch(metadata=metadata)
         try:
             await self._create(call, stubs)
             # Checked after the watch was created, for our own position: etcd before 3.5.16 continues at
