@@ -47,6 +47,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "account": ("api/binding/checks.py", "model/tenancy.py"),
     "agent-certificate": ("agent/node.py", "api/agent_connections.py"),
     "agent-notice": ("agent/node.py", PEOPLE),
+    "author": ("cli/steer/override_actions.py", "kinds/attached_override.py"),
     "auto-revert": (PEOPLE, "controllers/deployment/plan_rollback.py"),
     "break-glass": ("api/admission/overrides/marks.py", "api/auth/break_glass.py"),
     "capacity-class": ("schedule/loop/deciding.py", "schedule/loop/reservations.py"),

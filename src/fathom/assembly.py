@@ -15,6 +15,7 @@ import msgspec
 from fathom import __version__
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.admission.chain import Chain
+from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.plugins import built_in, load_plugins
 from fathom.api.admission.quota import corrected_status
 from fathom.api.agent_connections import Agents
@@ -88,6 +89,14 @@ class ServerSettings(msgspec.Struct, frozen=True):
     detect_fights: bool = True  # Name fields that two writers fight over, and values that oscillate.
 
 
+OWN_RESOURCES = frozenset(kind.resource for kind in OWN_KINDS)
+
+
+def _is_about_own_kinds(plugin: Plugin) -> bool:
+    """Whether it only looks at writes of fathom.dev kinds: not in a server that does not have them."""
+    return plugin.resources is not None and plugin.resources <= OWN_RESOURCES
+
+
 class Parts(msgspec.Struct, frozen=True):
     """One API server, wired."""
 
@@ -121,7 +130,10 @@ def assemble(wanted: ServerSettings) -> Parts:
     own_tokens = {digest(wanted.token): User(HOUSEKEEPING, (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
     standard = built_in(authorizer, outside.rng, outside.clock, wanted.service_addresses)
-    plugins = [*standard, *load_plugins(wanted.plugins)]
+    plugins = [
+        *(plugin for plugin in standard if wanted.own_kinds or not _is_about_own_kinds(plugin)),
+        *load_plugins(wanted.plugins),
+    ]
     core = Core(
         store=wanted.store,
         cache=cache,

@@ -1,7 +1,7 @@
 """The objects by which others find this API server, and the CAs that it trusts: written at its start.
 
-    Service, Endpoints, EndpointSlice `kubernetes`      where pods reach it
-    ConfigMap `extension-apiserver-authentication`      the CAs that extension API servers trust
+Service, Endpoints, EndpointSlice `kubernetes`      where pods reach it
+ConfigMap `extension-apiserver-authentication`      the CAs that extension API servers trust
 """
 
 from __future__ import annotations

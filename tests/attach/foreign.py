@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.api.harness import ADMIN, Api, serving
 from tests.cli.asking import listening
 
+from fathom.api.binding import facts
 from fathom.api.http import Http
 from fathom.ask.collect import Sources
-from fathom.attach.kinds import MIRRORED
+from fathom.attach.kinds import MIRRORED, MirroredKind
 from fathom.attach.mirror import Mirror
 from fathom.client.http import ServerAddress
 from fathom.record.audit_index import AuditIndex
@@ -22,6 +24,8 @@ from fathom.seams.log import NoLog
 from fathom.seams.outside import live
 from fathom.store.memory import MemoryStore
 
+# What every Kubernetes has, also where nothing of ours is installed.
+BUILT_IN = [kind for kind in MIRRORED if kind.resource.group != "fathom.dev"]
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 
 
@@ -39,16 +43,22 @@ class Foreign:
 async def foreign(data: Path) -> AsyncIterator[Foreign]:
     data.mkdir(exist_ok=True)
     async with serving(data, own_kinds=False) as api:
+        # Its bindings are not checked against overrides: to a Kubernetes they are objects like any other.
+        patch = pytest.MonkeyPatch()
+        patch.setattr(facts, "_by_target", lambda view: facts.Overrides((), {}))
         http = Http(api.parts.server, keep_alive_s=60)
         async with listening(http.connection) as url:
             try:
                 yield Foreign(api, url)
             finally:
                 await http.stop(patience_s=1)
+                patch.undo()
 
 
 @asynccontextmanager
-async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -> AsyncIterator[Api]:
+async def copied(
+    cluster: Foreign, data: Path, *, copied_before: bool = False, kinds: Sequence[MirroredKind] = BUILT_IN
+) -> AsyncIterator[Api]:
     """A read-only server with a complete copy, which follows."""
     data.mkdir(exist_ok=True)
     store = MemoryStore()
@@ -56,13 +66,13 @@ async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -
     sources = Sources(
         audit=AuditIndex(data / "audit"),
         attached=cluster.url,
-        copied=frozenset(kind.name for kind in MIRRORED),
+        copied=frozenset(kind.name for kind in kinds),
         behind=lambda: mirrors[0].failing.behind() if mirrors else "",
     )
     async with serving(data, store, sources=sources, read_only="a copy") as api:
         mirror = Mirror(
             cluster.address(),
-            MIRRORED,
+            kinds,
             store,
             stored=lambda resource: api.core.cache.copied(resource)[2],
             copied_before=copied_before,

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.attach.scheduled import accepted
 from tests.cli.asking import node, pod
 from tests.clients.running import Server, _until_ready, tls_of
 
+from fathom.attach.installed import objects_to_install
+from fathom.kinds.override_policy import SETTLES_S
 from fathom.model.tenancy import ACCOUNT
 
 pytestmark = pytest.mark.live
@@ -113,7 +116,7 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
     foreign.request("POST", PODS, pod("big", "9"))
     rows = {row["check"]: row for row in json.loads(fathom(*attached(foreign, tmp_path, "-o", "json")[3:]))}
     assert rows["WatchList"]["state"] == "yes"
-    assert rows["kinds to read"]["found"].startswith("18 of 18")
+    assert rows["kinds to read"]["found"].startswith("18 of 19")
     data = tmp_path / "copy"
     command = attached(foreign, data, "--observe-only")
     with started(command, tmp_path / "attach.log"):
@@ -162,9 +165,46 @@ def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it
         assert "a scheduler still runs" in fathom("detach", *config, "--yes", code=2)
     removed = fathom("detach", *config, "--yes")
     assert "removed namespace fathom-system" in removed
+    assert "removed customresourcedefinition scheduleroverrides.fathom.dev" in removed
     left = foreign.request("GET", f"{PODS}/mine")["metadata"]
     del left["annotations"][ACCOUNT]  # By the binding of the server that stands in for a Kubernetes.
     assert "fathom" not in json.dumps(left)
     for path in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
         listed = foreign.request("GET", f"/apis/rbac.authorization.k8s.io/v1/{path}")["items"]
         assert not [item for item in listed if "fathom" in item["metadata"]["name"]]
+
+
+def test_an_attached_scheduler_is_steered_and_says_by_whom_nothing_is_enforced(
+    foreign: Server, tmp_path: Path
+) -> None:
+    """The policy is installed by hand first, with the annotation that this server asks for."""
+    for name, zone in (("node-1", "a"), ("node-2", "b")):
+        made = node(name, "4")
+        made["metadata"]["labels"] = {"topology.kubernetes.io/zone": zone}
+        foreign.request("POST", "/api/v1/nodes", made)
+    admission = "/apis/admissionregistration.k8s.io/v1"
+    for obj in accepted(objects_to_install(observe_only=False)):
+        if obj["kind"].startswith("ValidatingAdmissionPolicy"):
+            plural = "policies" if obj["kind"].endswith("Policy") else "policybindings"
+            foreign.request("POST", f"{admission}/validatingadmission{plural}", obj)
+    data, config = tmp_path / "copy", ("--kubeconfig", str(foreign.kubeconfig))
+    began_s = time.monotonic()
+    with started(attached(foreign, data, "--yes"), tmp_path / "attach.log"):
+        time.sleep(max(0.0, SETTLES_S + 2 - (time.monotonic() - began_s)))
+        flags = ("--target=workload/web", "--scope=cluster", "--reason=repair", "--for=45m", "--yes")
+        said = fathom("override", "create", "avoid-b", *config, *flags, "--avoid-zone=b", "--wait")
+        assert "override default/avoid-b: Active, acknowledged by scheduler" in said
+        fathom("override", "create", "pause", *config, *flags, "--pause-rollout", "--wait", code=1)
+        assert "Declined: NoEnforcer" in fathom("override", "show", "pause", *config)
+        made = pod("web", "1")
+        foreign.request("POST", PODS, {**made, "spec": {**made["spec"], "schedulerName": "fathom"}})
+        until(lambda: foreign.request("GET", f"{PODS}/web")["spec"].get("nodeName"))
+        assert foreign.request("GET", f"{PODS}/web")["spec"]["nodeName"] == "node-1"
+        # The copy has them too.
+        ask = ("--kubeconfig", str(data / "kubeconfig"))
+        until(lambda: "Active" in fathom("override", "list", *ask))
+    said = fathom("detach", *config, "--yes")
+    assert "goes with its kind: scheduleroverride default/avoid-b" in said
+    gone = fathom("override", "list", *config, code=1)
+    assert "has no SchedulerOverrides" in gone
+    assert foreign.request("GET", f"{admission}/validatingadmissionpolicies")["items"] == []

@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.attach.foreign import NODES, PODS, Foreign, foreign
+from tests.attach.foreign import BUILT_IN, NODES, PODS, Foreign, foreign
 from tests.cli.asking import node, pod
 
 from fathom import serve
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.attach.copying import ForeignCluster
-from fathom.attach.kinds import MIRRORED
 from fathom.cli.cluster.serve import server_at
 from fathom.client.api import Api, Resource
 from fathom.client.once import api_of
@@ -30,7 +29,7 @@ TIMELINES = Resource("fathom.dev", "v1alpha1", "timelines")
 
 @asynccontextmanager
 async def observing(cluster: Foreign, data: Path, *, copied_before: bool = False) -> AsyncIterator[Api]:
-    copying = ForeignCluster(cluster.address, cluster.url, list(MIRRORED), copied_before=copied_before)
+    copying = ForeignCluster(cluster.address, cluster.url, BUILT_IN, copied_before=copied_before)
     (data / "kubeconfig").unlink(missing_ok=True)
     serving = asyncio.create_task(
         serve._run(

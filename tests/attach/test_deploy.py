@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +32,25 @@ def test_the_deployment_runs_attach_and_goes_with_its_namespace(folder: str, obs
     assert pod["serviceAccountName"] == ACCOUNT
     assert container["args"][0] == "attach"
     assert ("--observe-only" in container["args"]) == observe_only
+
+
+def test_the_script_that_makes_them_has_nothing_to_write() -> None:
+    made = runpy.run_path(str(DEPLOY.parents[1] / "script" / "deploy"))["manifests"]()
+    assert {name: (DEPLOY / name).read_text() for name in made} == made
+
+
+def test_of_fathoms_kinds_only_overrides_are_installed() -> None:
+    """Nothing there would keep a quota, reserve capacity or roll out a policy."""
+    kinds = [
+        obj["spec"]["names"]["kind"]
+        for obj in objects_to_install(observe_only=False)
+        if obj["kind"] == "CustomResourceDefinition"
+    ]
+    assert kinds == ["SchedulerOverride"]
+
+
+def test_an_observer_installs_nothing_but_its_rights() -> None:
+    kinds = {obj["kind"] for obj in objects_to_install(observe_only=True)}
+    assert kinds == {
+        "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    }  # fmt: skip

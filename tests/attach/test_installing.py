@@ -9,21 +9,24 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.api.harness import JANE
+from tests.api.harness import ADMIN, JANE
 from tests.attach.foreign import PODS, Foreign, foreign
+from tests.attach.scheduled import accepted
 from tests.cli.asking import pod
+from tests.cli.steering import Person
 
 from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
-from fathom.attach.installing import NotInstalled, install, remove
+from fathom.attach.installing import INSTALLED, NotInstalled, install, objects_of_our_kinds, remove
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import Right, observing, rules_of, scheduling
 from fathom.attach.survey import Survey, survey
-from fathom.cli.cluster.attach import refuse_fight
+from fathom.cli.cluster.attach import lacks_installed, refuse_fight
 from fathom.cli.cluster.leases import check_namespace
 from fathom.cli.problem import Problem
 from fathom.client.api import Api
 from fathom.client.once import api_of
+from fathom.kinds.override_policy import Vouching
 from fathom.model.errors import ApiError
 
 KINDS = (
@@ -31,6 +34,8 @@ KINDS = (
     "apis/rbac.authorization.k8s.io/v1/clusterroles", "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "apis/rbac.authorization.k8s.io/v1/roles", "apis/rbac.authorization.k8s.io/v1/rolebindings",
     "apis/coordination.k8s.io/v1/leases", "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 )  # fmt: skip
 
 
@@ -60,8 +65,9 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
         assert (await cluster.api.post(PODS, made)).status == 201
         before = await dump(cluster)
         lines = await install(api, objects_to_install(observe_only=False))
-        assert len(lines) == 12
+        assert len(lines) == 16
         assert "created namespace fathom-system" in lines
+        assert "created customresourcedefinition scheduleroverrides.fathom.dev" in lines
         assert await install(api, objects_to_install(observe_only=True)) != lines  # They are there already.
         marked = {"metadata": {"annotations": {"fathom.dev/decision": "d-1", "mine": "stays"}}}
         await cluster.api.patch(f"{PODS}/web", marked)
@@ -81,6 +87,106 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
         )  # What the test itself added.
         assert await dump(cluster) == before
         assert await remove(api) == []
+
+    told(story, tmp_path)
+
+
+OVERRIDES = "/apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides"
+OVERRIDE = {
+    "apiVersion": "fathom.dev/v1alpha1", "kind": "SchedulerOverride", "metadata": {"name": "avoid-a"},
+    "spec": {
+        "target": "workload/web", "scope": "cluster", "reason": "r", "expiresAfter": "5m",
+        "changes": {"avoidZones": ["a"]},
+    },
+}  # fmt: skip
+
+
+def test_overrides_can_be_written_where_their_kind_was_installed_and_go_with_it(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        before = await dump(cluster)
+        assert (await cluster.api.post(OVERRIDES, OVERRIDE)).status == 404
+        lines = await install(api, accepted(objects_to_install(observe_only=False)))
+        assert [line for line in lines if not line.startswith("created ")] == []
+        seen = await survey(api, cluster.url, ALL)
+        assert (seen.has_overrides, seen.is_fathom, lacks_installed(seen)) == (True, False, False)
+        assert [(row.check, row.state) for row in findings_of(seen, observe_only=False)[-2:]] == [
+            ("overrides", "yes"),
+            ("policy fathom-overrides", "yes"),
+        ]
+        assert readable(seen) == list(MIRRORED)
+        created = await cluster.api.post(OVERRIDES, OVERRIDE)
+        assert (created.status, created.obj.get("status")) == (201, None)
+        wrong = {**OVERRIDE, "metadata": {"name": "b"}, "spec": {"target": "workload/web"}}
+        assert (await cluster.api.post(OVERRIDES, wrong)).status == 422
+        assert await objects_of_our_kinds(api) == ["scheduleroverride default/avoid-a"]
+        removed = await remove(api)
+        assert removed[:3] == [
+            "removed customresourcedefinition scheduleroverrides.fathom.dev",
+            "removed validatingadmissionpolicybinding fathom-overrides",
+            "removed validatingadmissionpolicy fathom-overrides",
+        ]
+        assert await dump(cluster) == before
+        assert (await cluster.api.get(OVERRIDES)).status == 404
+
+    told(story, tmp_path)
+
+
+def test_every_object_passes_the_strict_check_of_its_schema(tmp_path: Path) -> None:
+    """Policies too: of them the schema is all that this server checks."""
+
+    async def story(cluster: Foreign, api: Api) -> None:
+        for obj in accepted(objects_to_install(observe_only=False)):
+            path = INSTALLED[obj["kind"]].path(obj["metadata"].get("namespace", ""))
+            dry_run = "" if obj["kind"] == "Namespace" else "&dryRun=All"  # The others are in it.
+            answer = await cluster.api.post(f"{path}?fieldValidation=Strict{dry_run}", obj)
+            assert answer.status == 201, answer.obj
+
+    told(story, tmp_path)
+
+
+def test_detach_names_what_people_wrote_and_asks(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        await install(api, objects_to_install(observe_only=False))
+        await cluster.api.post(OVERRIDES, OVERRIDE)
+        before, admin = await dump(cluster), Person(cluster.url, tmp_path, ADMIN)
+        code, out, err = await admin.fathom("detach")
+        assert (code, out) == (2, "goes with its kind: scheduleroverride default/avoid-a\n")
+        assert "there is no terminal to ask at" in err
+        assert await dump(cluster) == before
+        code, out, err = await admin.fathom("detach", "--yes")
+        assert code == 0, err
+        assert "removed customresourcedefinition scheduleroverrides.fathom.dev" in out.splitlines()
+        assert (await admin.fathom("detach", "--yes"))[1] == "nothing of fathom's is there\n"
+
+    told(story, tmp_path)
+
+
+def test_a_kind_of_overrides_that_somebody_else_installed_stays_with_its_objects(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        theirs = [
+            {**obj, "metadata": {"name": obj["metadata"]["name"]}}
+            for obj in objects_to_install(observe_only=False)
+            if obj["kind"] == "CustomResourceDefinition"
+        ]
+        await install(api, theirs)
+        assert (await cluster.api.post(OVERRIDES, OVERRIDE)).status == 201
+        await install(api, objects_to_install(observe_only=False))
+        assert await objects_of_our_kinds(api) == []
+        await remove(api)
+        assert (await cluster.api.get(f"{OVERRIDES}/avoid-a")).status == 200
+
+    told(story, tmp_path)
+
+
+def test_a_policy_that_the_server_refuses_does_not_keep_anybody_from_scheduling(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        lines = await install(api, objects_to_install(observe_only=False))
+        refused = [line for line in lines if "so overrides do nothing" in line]
+        assert [line.split(" was not created")[0] for line in refused] == [
+            "validatingadmissionpolicy fathom-overrides",
+            "validatingadmissionpolicybinding fathom-overrides",
+        ]
+        assert "created clusterrolebinding fathom-scheduler" in lines
 
     told(story, tmp_path)
 
@@ -129,15 +235,28 @@ def test_an_administrator_lacks_nothing(tmp_path: Path) -> None:
     async def story(cluster: Foreign, api: Api) -> None:
         seen = await survey(api, cluster.url, ALL)
         assert seen == Survey(
-            url=cluster.url, version=seen.version, is_fathom=False, absent=frozenset(), denied=frozenset(),
-            has_watch_list=True, leader="", has_namespace=False,
+            url=cluster.url, version=seen.version, is_fathom=False,
+            absent=frozenset({"scheduleroverrides.fathom.dev"}), denied=frozenset(),
+            has_watch_list=True, leader="", has_namespace=False, has_policies=True,
+            vouching=Vouching(None, "there is no ValidatingAdmissionPolicy fathom-overrides"),
         )  # fmt: skip
         findings = findings_of(seen, observe_only=False)
         assert is_possible(findings)
-        assert findings[-1] == AttachFinding(
-            "namespace fathom-system", "no", "not installed", "it is created, with your consent"
-        )
-        assert readable(seen) == list(MIRRORED)
+        assert findings[-3:] == [
+            AttachFinding(
+                "namespace fathom-system", "no", "not installed", "it is created, with your consent"
+            ),
+            AttachFinding(
+                "overrides", "no", "scheduleroverrides.fathom.dev is not installed",
+                "it is installed, with your consent",
+            ),
+            AttachFinding(
+                "policy fathom-overrides", "no", "there is no ValidatingAdmissionPolicy fathom-overrides",
+                "every override is Declined: NoEnforcer, until it is installed, with your consent",
+            ),
+        ]  # fmt: skip
+        assert readable(seen) == [kind for kind in MIRRORED if kind.kind != "SchedulerOverride"]
+        assert lacks_installed(seen)
 
     told(story, tmp_path)
 
@@ -207,7 +326,7 @@ def test_a_scheduler_may_write_what_it_writes_and_no_more() -> None:
     }
     assert writes == {
         ("create", "pods/binding"), ("patch", "pods/status"), ("delete", "pods"), ("create", "events"),
-        ("patch", "events"),
+        ("patch", "events"), ("patch", "scheduleroverrides/status"),
     }  # fmt: skip
 
 

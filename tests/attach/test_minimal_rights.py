@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 from tests.api.harness import JANE
 from tests.attach.foreign import NODES, PODS, Foreign, foreign
-from tests.cli.asking import kubeconfig, node, pod
+from tests.attach.scheduled import config_of_jane, granted
+from tests.cli.asking import node, pod
 
 from fathom.attach.findings import findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
-from fathom.attach.installing import install
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import observing, scheduling
 from fathom.attach.survey import survey
@@ -25,33 +23,17 @@ from fathom.record.journals import journal_directory
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-async def granted(cluster: Foreign, *, observe_only: bool) -> None:
-    """Install, and give jane the roles of the service account: fathom's own server has further rules for
-    accounts in its namespace, which another Kubernetes has not."""
-    async with api_of(cluster.address()) as api:
-        await install(api, objects_to_install(observe_only=observe_only))
-    for obj in objects_to_install(observe_only=observe_only):
-        if obj["kind"] in {"ClusterRoleBinding", "RoleBinding"}:
-            namespace = obj["metadata"].get("namespace")
-            name = f"jane-{obj['metadata']['name']}"
-            subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}
-            path = (
-                f"{RBAC}/namespaces/{namespace}/rolebindings" if namespace else f"{RBAC}/clusterrolebindings"
-            )
-            body = {"metadata": {"name": name}, "roleRef": obj["roleRef"], "subjects": [subject]}
-            assert (await cluster.api.post(path, body)).status == 201
-
-
 def test_an_observer_with_the_installed_role_reads_every_kind(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path) as cluster, api_of(cluster.address(JANE)) as api:
-            await granted(cluster, observe_only=True)
+            await granted(cluster, objects_to_install(observe_only=True))
             rights = [*observing(), *scheduling()]
             seen = await survey(api, cluster.url, rights)
             assert is_possible(findings_of(seen, observe_only=True))
-            assert readable(seen) == list(MIRRORED)
+            assert readable(seen) == [kind for kind in MIRRORED if kind.kind != "SchedulerOverride"]
             writes = {right for right in scheduling() if not set(right.verbs) <= {"get", "list", "watch"}}
-            assert seen.denied == writes
+            policies = {right for right in scheduling() if right.object_name}
+            assert seen.denied == writes | policies
 
     asyncio.run(main())
 
@@ -59,7 +41,7 @@ def test_an_observer_with_the_installed_role_reads_every_kind(tmp_path: Path) ->
 def test_a_scheduler_with_the_installed_role_binds_pods_one_by_one(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path / "foreign") as cluster:
-            await granted(cluster, observe_only=False)
+            await granted(cluster, objects_to_install(observe_only=False))
             await cluster.api.post(NODES, node("node-1", "4"))
             for name, cpu, scheduler in (("a", "1", "fathom"), ("b", "9", "fathom"), ("c", "1", "other")):
                 made = pod(name, cpu)
@@ -77,10 +59,7 @@ async def events_of_both(cluster: Foreign) -> bool:
 
 
 async def scheduled(cluster: Foreign, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    as_jane: Any = kubeconfig(cluster.url)
-    as_jane["users"][0]["user"]["token"] = JANE
-    config.write_text(json.dumps(as_jane))
+    config = config_of_jane(cluster, tmp_path)
     journal, stop = DiskJournal(journal_directory(tmp_path, "scheduler-fathom")), asyncio.Event()
     running = asyncio.create_task(
         run_scheduler(config, stop, journal=journal, names=("fathom",), data=tmp_path)

@@ -31,9 +31,10 @@ PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
 PARTS = {
-    "__init__", "all", "approval", "definition", "override_changes", "override_names", "override_scope",
-    "override_stamps", "override_status", "override_summary", "override_validation", "preview_answer",
-    "question", "runbook_parameters", "runbook_validation", "schema", "shape", "values",
+    "__init__", "all", "approval", "attached_override", "definition", "override_changes", "override_names",
+    "override_policy", "override_scope", "override_stamps", "override_status", "override_summary",
+    "override_validation", "preview_answer", "question", "runbook_parameters", "runbook_validation", "schema",
+    "shape", "values",
 }  # fmt: skip
 
 # Keys of the store that no API serves.

@@ -95,6 +95,8 @@ class Core:
         self.counts = ServerCounts()
 
     def strategy(self, kind: Kind) -> Strategy:
+        if self.registry.is_custom(kind.resource):
+            return DEFAULT  # Also one that has the name of a kind of ours, which is not built in here.
         return STRATEGIES.get(kind.stored_as or kind.resource, DEFAULT)
 
     def moment(self, user: User) -> WriteMoment:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from fathom.ask.objects import CachedObjects
-from fathom.explain.why.case import cluster_of, resource_name
+from fathom.explain.why.case import as_decided_by, cluster_of, resource_name
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.rules import Rules
@@ -35,8 +35,10 @@ Entries = Mapping[str, Entry]
 class KeptCluster:
     """One view, for one answer at a time."""
 
-    def __init__(self, find_rules: Callable[[], Rules]) -> None:
+    def __init__(self, find_rules: Callable[[], Rules], *, attached: bool = False) -> None:
+        """`attached`: the objects are those of a Kubernetes that is not fathom's."""
         self._find_rules = find_rules
+        self._attached = attached
         self._lock = threading.Lock()
         self._held: dict[str, Entries] = {}  # By kind, what the view was made from; empty: there is no view.
         self._view = ClusterView()
@@ -60,7 +62,7 @@ class KeptCluster:
     def _updated(self, objects: CachedObjects, now_ns: int) -> ClusterView:
         entries = {kind: objects.entries(resource) for kind, resource in RESOURCES.items()}
         if not self._held or not self._brought_up_to_date(entries):
-            self._view = cluster_of(objects, self.rules)
+            self._view = cluster_of(objects, self.rules, attached=self._attached)
         self._held = entries
         self._view.passing(now_ns=now_ns)
         return self._view
@@ -76,6 +78,7 @@ class KeptCluster:
         return _has_nodes_in_order(table) and _has_claims_in_order(table, claims)
 
     def _change(self, kind: str, old: Obj | None, new: Obj | None) -> None:
+        new = as_decided_by(kind, new, attached=self._attached)
         if kind == POD:
             self._change_pod(old, new)
         elif kind == RESERVATION or new is None:

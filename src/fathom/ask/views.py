@@ -74,7 +74,7 @@ class AskViews:
             core.agents, sources, core.outside.clock, current=lambda: CachedObjects(core.cache)
         )
         self._past = Past(core, core.agents, sources.audit)
-        self._kept = KeptCluster(installed_rules)
+        self._kept = KeptCluster(installed_rules, attached=bool(sources.attached))
         self._previews = Previews(core, authorizer, self._kept)
         self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
         self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.

@@ -8,7 +8,9 @@ import msgspec
 
 from fathom.attach.kinds import MIRRORED, MirroredKind
 from fathom.attach.rights import READ, scheduling
+from fathom.attach.steering import OVERRIDES
 from fathom.attach.survey import Survey
+from fathom.kinds.override_policy import NAME as POLICY
 from fathom.model.accounts import SYSTEM_NAMESPACE
 
 State = Literal["yes", "no", "needed"]  # 'needed': it lacks, and without it nothing works.
@@ -32,7 +34,9 @@ def findings_of(survey: Survey, *, observe_only: bool) -> list[AttachFinding]:
         *_kinds(survey),
         _audit(),
     ]
-    return findings if observe_only else [*findings, *_rights(survey), _namespace(survey)]
+    if observe_only:
+        return findings
+    return [*findings, *_rights(survey), _namespace(survey), _overrides(survey), _policy(survey)]
 
 
 def is_possible(findings: list[AttachFinding]) -> bool:
@@ -78,7 +82,7 @@ def _kinds(survey: Survey) -> list[AttachFinding]:
     can = {kind.name for kind in readable(survey)}
     rows = [AttachFinding("kinds to read", "yes", f"{len(can)} of {len(MIRRORED)}")]
     for kind in MIRRORED:
-        if kind.name not in can:
+        if kind.name not in can and not (kind.name == OVERRIDES and kind.name in survey.absent):
             why = "not served" if kind.name in survey.absent else "you may not list and watch them"
             rows.append(AttachFinding(kind.name, "needed" if kind.needed else "no", why, kind.lack))
     return rows
@@ -110,3 +114,22 @@ def _namespace(survey: Survey) -> AttachFinding:
     return AttachFinding(
         f"namespace {SYSTEM_NAMESPACE}", "no", "not installed", "it is created, with your consent"
     )
+
+
+def _overrides(survey: Survey) -> AttachFinding:
+    if survey.has_overrides:
+        return AttachFinding("overrides", "yes", f"{OVERRIDES} is served")
+    return AttachFinding(
+        "overrides", "no", f"{OVERRIDES} is not installed", "it is installed, with your consent"
+    )
+
+
+def _policy(survey: Survey) -> AttachFinding:
+    """Without it nobody checks who writes an override."""
+    check, cost = f"policy {POLICY}", "every override is Declined: NoEnforcer"
+    if not survey.has_policies:
+        return AttachFinding(check, "no", "the server has no ValidatingAdmissionPolicy", cost)
+    if survey.vouching.since_ns is None:
+        installed = f"{cost}, until it is installed, with your consent"
+        return AttachFinding(check, "no", survey.vouching.why_not, installed)
+    return AttachFinding(check, "yes", "it vouches for the authors of overrides")

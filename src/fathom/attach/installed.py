@@ -1,13 +1,11 @@
-"""The objects that `fathom attach` installs: a namespace, a service account, and roles of its rights. Pure.
-
-No CustomResourceDefinitions: nothing in a foreign cluster would enforce a quota, a policy or an override of
-ours yet, and an object that does nothing misleads whoever writes it.
-"""
+"""The objects that `fathom attach` installs: a namespace, a service account, roles of its rights, and, to
+schedule, what overrides need (`steering.py`). Pure."""
 
 from __future__ import annotations
 
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import observing, rules_of, scheduling
+from fathom.attach.steering import steering_objects
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Obj
 
@@ -31,6 +29,7 @@ def objects_to_install(*, observe_only: bool) -> list[Obj]:
     if not observe_only:
         objects += _cluster_role(SCHEDULER, rules_of(scheduling()))
         objects += _role(SCHEDULER, SYSTEM_NAMESPACE, rules_of(scheduling(), SYSTEM_NAMESPACE))
+        objects += steering_objects(LABELS)
     return objects
 
 

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from fathom.attach.installed import RBAC, SELECTOR
+from fathom.attach.steering import DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, is_for_steering
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.control.override_policy import POLICIES, POLICY_BINDINGS
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.errors import ApiError
@@ -22,7 +24,11 @@ from fathom.seams.loop_clock import loop_now_s
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 PODS, LEASES = Resource("", "v1", "pods"), Resource("coordination.k8s.io", "v1", "leases")
 # In an order in which they can be removed: a right goes before the account that has it.
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 INSTALLED: dict[str, Resource] = {
+    DEFINITION: DEFINITIONS,  # With its objects: while the policy still vouches for them.
+    POLICY_BINDING: POLICY_BINDINGS,
+    POLICY: POLICIES,
     "ClusterRoleBinding": Resource(RBAC, "v1", "clusterrolebindings", namespaced=False),
     "ClusterRole": Resource(RBAC, "v1", "clusterroles", namespaced=False),
     "RoleBinding": Resource(RBAC, "v1", "rolebindings"),
@@ -33,6 +39,7 @@ INSTALLED: dict[str, Resource] = {
 OWN_ANNOTATIONS = "fathom.dev/"
 OWN_LEASES = "scheduler"  # What `serve scheduler` calls its lease, with its name and shard behind it.
 GONE_S_MAX = 120.0  # A namespace takes as long as its contents.
+SERVED_S_MAX = 30.0
 POLL_S = 0.3
 
 
@@ -41,7 +48,8 @@ class NotInstalled(Exception):
 
 
 async def install(api: Api, objects: list[Obj]) -> list[str]:
-    """Creates what is missing; returns a line for each object. Raises NotInstalled."""
+    """Creates what is missing, and waits until its kinds are served; returns a line for each object. Raises
+    NotInstalled."""
     lines = []
     for obj in objects:
         outcome = await api.create(INSTALLED[obj["kind"]], key_of(obj).namespace, obj)
@@ -49,9 +57,31 @@ async def install(api: Api, objects: list[Obj]) -> list[str]:
             lines.append(f"created {_title(obj)}")
         elif isinstance(outcome, Conflict):
             lines.append(f"{_title(obj)} is there already")
+        elif is_for_steering(obj):  # It schedules without them too.
+            lines.append(f"{_title(obj)} was not created, so overrides do nothing: {_why(outcome)}")
         else:
             raise NotInstalled(f"{_title(obj)} was not created: {_why(outcome)}")
+        if obj["kind"] == DEFINITION and isinstance(outcome, Committed):
+            await _until_served(api, obj)
     return lines
+
+
+async def _until_served(api: Api, definition: Obj) -> None:
+    """Raises NotInstalled."""
+    spec, until_s = definition["spec"], loop_now_s() + SERVED_S_MAX
+    group, version, plural = spec["group"], spec["versions"][0]["name"], spec["names"]["plural"]
+    while True:
+        try:
+            listed = await api.resources(group, version)
+        except ApiError:
+            listed = []
+        if any(resource.get("name") == plural for resource in listed):
+            return
+        if loop_now_s() > until_s:
+            raise NotInstalled(
+                f"{_title(definition)} is not served after {SERVED_S_MAX:g} s: look at its status"
+            )
+        await asyncio.sleep(POLL_S)
 
 
 async def remove(api: Api) -> list[str]:
@@ -66,6 +96,18 @@ async def remove(api: Api) -> list[str]:
             lines.append(await _removed(api, resource, {**obj, "kind": kind}))
     await _until_gone(api)
     return lines
+
+
+async def objects_of_our_kinds(api: Api) -> list[str]:
+    """The objects that go with their kind when it is removed: people wrote them. Raises ApiError."""
+    titles = []
+    async for definition in _all(api, DEFINITIONS, selector=SELECTOR):
+        spec = definition["spec"]
+        namespaced = spec.get("scope") == "Namespaced"
+        for version in (each["name"] for each in spec["versions"] if each.get("storage")):
+            resource = Resource(spec["group"], version, spec["names"]["plural"], namespaced)
+            titles += [_title({**obj, "kind": spec["names"]["kind"]}) async for obj in _all(api, resource)]
+    return titles
 
 
 async def _removed(api: Api, resource: Resource, obj: Obj) -> str:
@@ -117,17 +159,21 @@ def _refuse_running(leases: list[Obj]) -> None:
 
 
 async def _until_gone(api: Api) -> None:
-    """Waits for a namespace that is being deleted."""
+    """Waits for what takes its contents with it: the kinds, and the namespace."""
     until_s = loop_now_s() + GONE_S_MAX
-    while (namespace := await api.get(NAMESPACES, "", SYSTEM_NAMESPACE)) is not None:
-        if not metadata(namespace).get("deletionTimestamp"):
-            return  # It was there before us.
-        if loop_now_s() > until_s:
-            raise NotInstalled(
-                f"namespace {SYSTEM_NAMESPACE} is still being deleted after {GONE_S_MAX:g} s: look at its"
-                " conditions"
-            )
-        await asyncio.sleep(POLL_S)
+    waited = [
+        ("customresourcedefinition", DEFINITIONS, OVERRIDES),
+        ("namespace", NAMESPACES, SYSTEM_NAMESPACE),
+    ]
+    for what, resource, name in waited:
+        while (obj := await api.get(resource, "", name)) is not None:
+            if not metadata(obj).get("deletionTimestamp"):
+                break  # It was there before us.
+            if loop_now_s() > until_s:
+                raise NotInstalled(
+                    f"{what} {name} is still being deleted after {GONE_S_MAX:g} s: look at its conditions"
+                )
+            await asyncio.sleep(POLL_S)
 
 
 async def _all(

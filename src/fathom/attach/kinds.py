@@ -56,6 +56,7 @@ MIRRORED: tuple[MirroredKind, ...] = (
     _kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", _PLACING),
     _kind("PersistentVolume", "", "v1", "persistentvolumes", _PLACING, namespaced=False),
     _kind("ResourceQuota", "", "v1", "resourcequotas", "a refusal by a quota is not explained"),
+    _kind("SchedulerOverride", "fathom.dev", "v1alpha1", "scheduleroverrides", "overrides are not known"),
     # Only leaders' leases: those of nodes change every ten seconds, and Node conditions say the same.
     MirroredKind(
         "Lease", Resource("coordination.k8s.io", "v1", "leases"), "whether a scheduler leads is not known",

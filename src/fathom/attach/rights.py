@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.attach.kinds import MIRRORED
+from fathom.kinds import override_policy
 from fathom.model.accounts import SYSTEM_NAMESPACE
 
 READ = ("get", "list", "watch")
@@ -21,6 +22,7 @@ class Right(msgspec.Struct, frozen=True):
     lack: str
     needed: bool = False  # Without it the mode does not work at all.
     namespace: str = ""  # '': in all of them.
+    object_name: str = ""  # Only the object of this name; '': all.
 
     @property
     def name(self) -> str:
@@ -59,16 +61,44 @@ def scheduling() -> list[Right]:
             True,
             SYSTEM_NAMESPACE,
         ),
+        *_steering(),
     ]
+
+
+def _steering() -> list[Right]:
+    """What a scheduler reads and writes of overrides."""
+    policies = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    return [
+        Right(READ, "fathom.dev", "scheduleroverrides", _NOT_STEERED),
+        Right(("patch",), "fathom.dev", "scheduleroverrides/status", "overrides do not say who honours them"),
+        *(
+            Right(
+                ("get",),
+                "admissionregistration.k8s.io",
+                resource,
+                "no override is honoured: who vouches for its author is not known",
+                object_name=override_policy.NAME,
+            )
+            for resource in policies
+        ),
+    ]
+
+
+_NOT_STEERED = "overrides do nothing"
 
 
 def rules_of(rights: list[Right], namespace: str = "") -> list[dict[str, list[str]]]:
     """The rules of a role: those of one namespace, or those of all."""
-    rules: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    rules: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     for right in rights:
         if right.namespace == namespace:
-            rules.setdefault((right.group, right.verbs), []).append(right.resource)
+            rules.setdefault((right.group, right.verbs, right.object_name), []).append(right.resource)
     return [
-        {"apiGroups": [group], "resources": sorted(set(resources)), "verbs": list(verbs)}
-        for (group, verbs), resources in rules.items()
+        {
+            "apiGroups": [group],
+            "resources": sorted(set(resources)),
+            **({"resourceNames": [object_name]} if object_name else {}),
+            "verbs": list(verbs),
+        }
+        for (group, verbs, object_name), resources in rules.items()
     ]

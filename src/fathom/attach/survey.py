@@ -10,10 +10,14 @@ import asyncio
 import msgspec
 
 from fathom.attach.kinds import MIRRORED
-from fathom.attach.rights import Right
+from fathom.attach.rights import READ, Right
+from fathom.attach.steering import OVERRIDES
 from fathom.client.api import Api, Resource
 from fathom.client.events import INITIAL_EVENTS_END
 from fathom.client.outcomes import Committed
+from fathom.control.override_policy import ADMISSION, POLICIES, fetch_vouching
+from fathom.kinds import override_policy
+from fathom.kinds.override_policy import Vouching
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup
@@ -38,6 +42,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     has_watch_list: bool
     leader: str  # Who holds the lease kube-system/kube-scheduler; '' if nobody, or it cannot be read.
     has_namespace: bool
+    has_overrides: bool = False  # Whether the kind SchedulerOverride is installed.
+    has_policies: bool = False  # Whether it serves ValidatingAdmissionPolicies.
+    vouching: Vouching = Vouching()  # What our own vouches for.
 
 
 async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
@@ -45,9 +52,9 @@ async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
     version = await _version(api)
     turns = asyncio.Semaphore(AT_ONCE)
     groups = sorted({(kind.resource.group, kind.resource.version) for kind in MIRRORED})
-    served, own, denied, watch_list, leader, namespace = await asyncio.gather(
+    policies, vouches = await asyncio.gather(_served(api, ADMISSION, "v1", turns), _vouching(api))
+    served, denied, watch_list, leader, namespace = await asyncio.gather(
         asyncio.gather(*(_served(api, *group, turns) for group in groups)),
-        _served(api, "fathom.dev", "v1alpha1", turns),
         asyncio.gather(*(_is_denied(api, right, turns) for right in rights)),
         _has_watch_list(api),
         _leader(api),
@@ -57,12 +64,15 @@ async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
     return Survey(
         url=url,
         version=version,
-        is_fathom="explanations.fathom.dev" in own,
+        is_fathom="explanations.fathom.dev" in names,
         absent=frozenset(kind.name for kind in MIRRORED if kind.name not in names),
         denied=frozenset(right for right, denies in zip(rights, denied, strict=True) if denies),
         has_watch_list=watch_list,
         leader=leader,
         has_namespace=namespace,
+        has_overrides=OVERRIDES in names,
+        has_policies=POLICIES.name in policies,
+        vouching=vouches,
     )
 
 
@@ -88,7 +98,7 @@ async def _is_denied(api: Api, right: Right, turns: asyncio.Semaphore) -> bool:
     for verb in right.verbs:
         wanted = {
             "namespace": right.namespace, "verb": verb, "group": right.group, "resource": resource,
-            "subresource": subresource,
+            "subresource": subresource, "name": right.object_name,
         }  # fmt: skip
         review: Obj = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -116,6 +126,21 @@ async def _leader(api: Api) -> str:
     except ApiError:
         return ""
     return str(lookup(lease or {}, "spec", "holderIdentity") or "")
+
+
+async def _vouching(api: Api) -> Vouching:
+    try:
+        return await fetch_vouching(api)
+    except ApiError as error:
+        return Vouching(None, f"the policy {override_policy.NAME} cannot be read: {error.message}")
+
+
+async def may_follow(api: Api, resource: Resource) -> bool:
+    """Whether the server serves it, and lets us list and watch it."""
+    turns = asyncio.Semaphore(AT_ONCE)
+    if resource.name not in await _served(api, resource.group, resource.version, turns):
+        return False
+    return not await _is_denied(api, Right(READ, resource.group, resource.plural, ""), turns)
 
 
 async def _exists(api: Api, namespace: str) -> bool:

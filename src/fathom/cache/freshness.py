@@ -44,9 +44,7 @@ class FreshnessSource(Protocol):
 
 def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s: float) -> list[Unmet]:
     """The needs that this snapshot does not meet; empty when a decision may be made."""
-    unmet_needs = [
-        Unmet(kind, "NotSynced", f"{kind} has not been listed yet") for kind in _unsynced(snapshot)
-    ]
+    unmet_needs = [Unmet(kind, "NotSynced", f"{kind} has not been listed yet") for kind in snapshot.unsynced]
     missing = {lack.kind for lack in unmet_needs}
     for need in needs:
         unmet_needs += [
@@ -132,10 +130,6 @@ def _forget_seen(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog) -
     for need in needs:
         if isinstance(need, OwnWrites):
             written.forget_seen(need.owner, snapshot)
-
-
-def _unsynced(snapshot: Snapshot) -> list[str]:
-    return [kind for kind in snapshot.kinds if not snapshot.synced(kind)]
 
 
 def _unmet_by(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) -> list[Unmet]:

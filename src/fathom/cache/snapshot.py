@@ -105,6 +105,11 @@ class Snapshot:
         at_s = self.taken_s if now_s is None else now_s
         return max(0.0, at_s - self._known(kind).heard_s)
 
+    @property
+    def unsynced(self) -> tuple[str, ...]:
+        """The kinds that have not been listed yet."""
+        return tuple([kind for kind, held in self._held.items() if not held.synced])
+
     def synced(self, kind: str) -> bool:
         return self._known(kind).synced
 

@@ -72,7 +72,8 @@ class Waker:
             return
         # Keys before and after: a child that changed its owner concerns the old owner too.
         keys = [key for obj in (before, after) if obj is not None for key in self._keys(watch, obj)]
-        self._add(dict.fromkeys(keys), _event(watch, before, after), 0)
+        if keys:  # Most changes, heartbeats for example, concern nobody.
+            self._add(dict.fromkeys(keys), _event(watch, before, after), 0)
 
     def _keys(self, watch: Watch, obj: Obj) -> Iterable[Key]:
         return watch.keys(obj, self._view, self._primary)

@@ -90,7 +90,8 @@ class PodExplainer:
 
     def __call__(self, obj: Obj, evidence: Evidence) -> Explanation:
         if self._cluster is None:
-            self._cluster = cluster_of(evidence.objects, self._rules)
+            attached = bool(evidence.attached)
+            self._cluster = cluster_of(evidence.objects, self._rules, attached=attached)
         if self._hidden is None:
             self._hidden = hidden_from(evidence)
         subject = ObjectRef(PODS, *key_of(obj), uid_of(obj))

@@ -57,7 +57,10 @@ def set_condition(
 
 
 def find_condition(conditions: Sequence[Obj], type: str) -> Obj | None:  # noqa: A002
-    return next((condition for condition in conditions if condition.get("type") == type), None)
+    for condition in conditions:  # Half as long as `next` of a generator: asked hundreds of times a second.
+        if condition.get("type") == type:
+            return condition
+    return None
 
 
 def conditions_of(obj: Obj) -> list[Obj]:

@@ -11,8 +11,11 @@ from tests.cli.steering import OWN, Person, acknowledge, steered
 from tests.security.people import grant_rule
 
 from fathom.cli.objects.describe import why_lines
+from fathom.cli.objects.override_notes import Shown, note_lines
 from fathom.cli.objects.rollout import Rollout, rollout_of
+from fathom.model.times import moment_ns
 
+CREATED = "2026-01-01T12:00:00Z"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 PAUSED = {
     "type": "Progressing",
@@ -47,6 +50,19 @@ def test_a_description_names_the_overrides_that_are_active() -> None:
         "  override calm (by ann, ends in 9m) is active for this node: cordon",
     ]
     assert why_lines({"summary": "all is well"}) == ["Why:", "  all is well"]
+
+
+def test_an_override_that_everybody_declined_is_not_called_active() -> None:
+    entry = {"controller": "autoscaler", "state": "Declined", "reason": "NoEnforcer", "observedGeneration": 1}
+    meta = {"name": "calm", "namespace": "default", "generation": 1, "creationTimestamp": CREATED}
+    obj = {"metadata": meta, "spec": {**CALM, "changes": {"pauseAutoscaler": True}}, "status": {}}
+    held = [Shown("Deployment", "deployment.apps/web", {"metadata": {"name": "web", "namespace": "default"}})]
+    now_ns = moment_ns(CREATED) or 0
+    (line,) = note_lines([obj], held, now_ns=now_ns)
+    assert line.startswith(
+        "Note: the override default/calm of somebody is active for deployment.apps/web until"
+    )
+    assert note_lines([{**obj, "status": {"acknowledgements": [entry]}}], held, now_ns=now_ns) == []
 
 
 # On a real API server.

@@ -65,12 +65,12 @@ def attach(
 
     Checks what the server has and prints a table: version, kinds, rights, and what each lack costs. Then it
     runs until Ctrl-C: it copies the cluster's objects into --data and serves them, read-only, on this
-    machine; the kubeconfig of the copy is DATA/kubeconfig. To schedule it first installs a namespace and
-    roles, after asking.
+    machine; the kubeconfig of the copy is DATA/kubeconfig. To schedule it first installs a namespace, roles
+    and the kind SchedulerOverride with its admission policy, after asking.
 
     fathom attach --kubeconfig prod.yaml --observe-only  reads, writes nothing
     fathom attach --kubeconfig prod.yaml --check -o json  what the server has
-    fathom attach --print > fathom.yaml  namespace, service account and roles, for kubectl apply
+    fathom attach --print > fathom.yaml  namespace, account, roles, kind and policy, for kubectl apply
     fathom attach --kubeconfig prod.yaml --name fathom --yes  schedules pods whose schedulerName is fathom
     """
     if print_:
@@ -87,31 +87,43 @@ def attach(
     if check or output:
         return 0
     refuse_fight(survey, () if observe_only else name)
-    if not observe_only and not survey.has_namespace:
-        _install(kubeconfig, survey.url, yes=yes)
+    if not observe_only and lacks_installed(survey):
+        _install(kubeconfig, survey, yes=yes)
+        survey = _asked(kubeconfig, lambda api, url: _surveyed(api, url, observe_only=observe_only))
     _run(kubeconfig, survey, data=data.absolute(), port=port, names=() if observe_only else name)
     return 0
 
 
 def detach(*, kubeconfig: Kubeconfig = None, yes: Yes = False) -> int:
-    """Remove from a Kubernetes all that `fathom attach` left there: namespace, roles, leases, annotations.
+    """Remove from a Kubernetes all that `fathom attach` left there: namespace, roles, kind, leases,
+    annotations.
 
-    Prints a line for each object. Stop `fathom attach` first. The copy in its --data directory stays: delete
-    the directory if you do not need its records.
+    Prints a line for each object. Overrides go with their kind; they are named before it asks. Stop `fathom
+    attach` first. The copy in its --data directory stays: delete the directory if you do not need its
+    records.
 
     fathom detach --kubeconfig prod.yaml
     fathom detach --yes
     """
-    from fathom.attach.installing import NotInstalled, remove  # noqa: PLC0415
+    from fathom.attach.installing import NotInstalled, objects_of_our_kinds, remove  # noqa: PLC0415
     from fathom.cli.confirmation import confirm, place_of  # noqa: PLC0415
 
-    confirm(f"Remove all that fathom left in {place_of(kubeconfig)}?", yes=yes)
+    written = _asked(kubeconfig, lambda api, url: objects_of_our_kinds(api))
+    say(*(f"goes with its kind: {title}" for title in written))
+    theirs = f", and {len(written)} objects that people wrote" if written else ""
+    confirm(f"Remove all that fathom left in {place_of(kubeconfig)}{theirs}?", yes=yes)
     try:
         lines = _asked(kubeconfig, lambda api, url: remove(api))
     except NotInstalled as error:
         raise Problem(str(error)) from error
     say(*lines or ["nothing of fathom's is there"])
     return 0
+
+
+def lacks_installed(survey: Survey) -> bool:
+    """Whether something is to be installed that the server takes."""
+    lacks_policy = survey.has_policies and survey.vouching.since_ns is None
+    return not (survey.has_namespace and survey.has_overrides) or lacks_policy
 
 
 def refuse_fight(survey: Survey, names: tuple[str, ...]) -> None:
@@ -177,16 +189,22 @@ def _print_objects(*, observe_only: bool, output: str) -> int:
     return 0
 
 
-def _install(kubeconfig: Path | None, url: str, *, yes: bool) -> None:
+def _install(kubeconfig: Path | None, survey: Survey, *, yes: bool) -> None:
+    """Where the namespace is installed, so are account and roles: an account of theirs may not make more."""
     from fathom.attach.installed import objects_to_install  # noqa: PLC0415
     from fathom.attach.installing import NotInstalled, install  # noqa: PLC0415
+    from fathom.attach.steering import is_for_steering  # noqa: PLC0415
     from fathom.cli.confirmation import confirm  # noqa: PLC0415
 
-    objects = objects_to_install(observe_only=False)
+    objects = [
+        obj
+        for obj in objects_to_install(observe_only=False)
+        if not survey.has_namespace or is_for_steering(obj)
+    ]
     for obj in objects:
         place = obj["metadata"].get("namespace")
         say(f"to install: {obj['kind']} {place + '/' if place else ''}{obj['metadata']['name']}")
-    confirm(f"Install these {len(objects)} objects in {url}? (--print shows them)", yes=yes)
+    confirm(f"Install these {len(objects)} objects in {survey.url}? (--print shows them)", yes=yes)
     try:
         say(*_asked(kubeconfig, lambda api, _: install(api, objects)))
     except NotInstalled as error:

@@ -33,7 +33,7 @@ from fathom.record.tape import DiskTape
 from fathom.record.tape_list import directory_of as tape_directory
 from fathom.schedule.loop.live import TimedJournal, run_scheduler_live
 from fathom.schedule.loop.process import SchedulerSettings
-from fathom.schedule.loop.watched_kinds import QUOTA
+from fathom.schedule.loop.watched_kinds import OVERRIDE, QUOTA
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
@@ -135,6 +135,7 @@ async def run_scheduler(
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = None if journal is None else TimedJournal(journal)
     measure_records(metrics, journal, tape)
+    own_kinds = await _has_fathom_kinds(server)
     settings = SchedulerSettings(
         names=names,
         shard=part[0],
@@ -143,7 +144,8 @@ async def run_scheduler(
         who=process,
         observer="" if lease else f"{process}/{socket.gethostname()}",  # Others may run beside it.
         target=server.url,
-        own_kinds=await _has_fathom_kinds(server),
+        own_kinds=own_kinds,
+        attached_kinds=() if own_kinds else await _attached_kinds(server),
         user_agent=f"fathom/{__version__} {process}",
     )
     began_s = time.process_time()
@@ -183,6 +185,15 @@ async def _has_fathom_kinds(server: ServerAddress) -> bool:
         except ApiError as error:
             return error.code != 404
     return any(resource.get("name") == QUOTA.resource.plural for resource in listed)
+
+
+async def _attached_kinds(server: ServerAddress) -> tuple[str, ...]:
+    """Of the kinds that a Kubernetes may have as CRDs, those that we may follow there: caches would wait for
+    others for ever. Asked at the start, so a scheduler that ran before their installation is restarted."""
+    from fathom.attach.survey import may_follow  # noqa: PLC0415  # Only of use where fathom is attached.
+
+    async with api_of(server) as api:
+        return (OVERRIDE.name,) if await may_follow(api, OVERRIDE.resource) else ()
 
 
 def _shard(text: str) -> tuple[int, int]:

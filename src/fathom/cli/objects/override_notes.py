@@ -76,9 +76,17 @@ def note_lines(overrides: Iterable[Obj], held: Sequence[Shown], *, now_ns: int) 
         except ValueError:  # One that another server has stored: nobody acts on it.
             continue
         labels = [each.label for each in held if holds(override, each.kind, each.obj)]
-        if labels and override_active(override, now_ns):
+        if labels and override_active(override, now_ns) and not _is_declined(override):
             lines.append(_line(override, labels))
     return lines
+
+
+def _is_declined(override: SchedulerOverride) -> bool:
+    """Whether everybody who would carry it out has declined it: it holds nothing."""
+    from fathom.kinds.override_summary import ack_counts  # noqa: PLC0415
+
+    acks = ack_counts(override)
+    return bool(acks.declined) and not acks.honoring and not acks.missing
 
 
 def _line(override: SchedulerOverride, labels: Sequence[str]) -> str:
@@ -90,8 +98,9 @@ def _line(override: SchedulerOverride, labels: Sequence[str]) -> str:
     what = ", ".join(labels[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
     scope = "" if override.spec.scope in {"", "cluster"} else f" in {override.spec.scope}"
     return (
-        f"Note: the override {meta.namespace}/{meta.name} of {override.status.author} is active for"
-        f" {what}{scope} until {timestamp(expiry_ns(override) or 0)}: {', '.join(set_changes(override))};"
+        f"Note: the override {meta.namespace}/{meta.name} of {override.status.author or 'somebody'}"
+        f" is active for {what}{scope} until {timestamp(expiry_ns(override) or 0)}:"
+        f" {', '.join(set_changes(override))};"
         f" {_enforced(override)}"
     )
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, Recorded, mentioning
+from fathom.kinds.attached_override import as_acknowledged
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
@@ -99,7 +100,9 @@ class PodCase:
 
     @cached_property
     def cluster(self) -> ClusterView:
-        return self._cluster or cluster_of(self.evidence.objects, self._rules)
+        return self._cluster or cluster_of(
+            self.evidence.objects, self._rules, attached=bool(self.evidence.attached)
+        )
 
     @cached_property
     def view(self) -> PodView:
@@ -140,15 +143,22 @@ class PodCase:
         return tuple(_owners(self.pod, self.evidence.objects))
 
 
-def cluster_of(objects: Objects, rules: Rules = RULES) -> ClusterView:
+def cluster_of(objects: Objects, rules: Rules = RULES, *, attached: bool = False) -> ClusterView:
+    """`attached`: the objects are those of a Kubernetes that is not fathom's."""
     cluster = ClusterView(rules=rules)
     for kind in sorted(KINDS, key=lambda kind: kind.name == "Pod"):  # Pods last: namespaces name tenants.
         for obj in objects.list(resource_name(kind.resource.group, kind.resource.plural)):
             if kind.name == "Pod":
                 cluster.put_pod(obj)
             else:
-                cluster.put(kind.name, None, obj)
+                cluster.put(kind.name, None, as_decided_by(kind.name, obj, attached=attached))
     return cluster
+
+
+def as_decided_by(kind: str, obj: Obj | None, *, attached: bool) -> Obj | None:
+    """An object as a scheduler takes it. An attached one honours an override only as far as it says so."""
+    is_foreign = attached and kind == "SchedulerOverride" and obj is not None
+    return as_acknowledged(obj) if is_foreign and obj is not None else obj
 
 
 def resource_name(group: str, plural: str) -> str:

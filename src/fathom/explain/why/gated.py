@@ -9,6 +9,7 @@ from fathom.explain.why.answer import Change, DetailGroup, Explanation
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
 from fathom.explain.why.changes import joined
+from fathom.explain.why.other_scheduler import context_of
 from fathom.explain.why.unschedulable import smallest_changes
 from fathom.model.objects import lookup
 
@@ -37,7 +38,7 @@ def explain(case: PodCase) -> Explanation | None:
 def _once_removed(case: PodCase) -> tuple[Change | None, tuple[DetailGroup, ...]]:
     """What else the pod needs: without its gates, no node might take it."""
     shape = msgspec.structs.replace(case.view.shape, gates=())
-    context = case.cluster.context(case.view, now_ns=case.evidence.now_ns)
+    context = context_of(case, case.view)
     ungated = msgspec.structs.replace(case.view, shape=shape)
     placement = case.cluster.decider.place(ungated, context)
     if placement.node is not None:

@@ -6,11 +6,15 @@ what that cannot show is said beside it.
 
 from __future__ import annotations
 
+import msgspec
+
 from fathom.explain.why.answer import DetailGroup, Now
 from fathom.explain.why.case import PodCase
 from fathom.model.objects import lookup, metadata
 from fathom.model.well_known import DECISION_ANNOTATION
+from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.pods import PodView
 
 DEFAULT, KUBE_SCHEDULER = "default-scheduler", "kube-scheduler"
 STATIC = "kubernetes.io/config.mirror"  # Of a pod that a kubelet runs from a file.
@@ -29,6 +33,14 @@ def other_scheduler(case: PodCase) -> str:
         return ""
     name = _event_author(case) or str(lookup(case.pod, "spec", "schedulerName") or DEFAULT)
     return KUBE_SCHEDULER if name == DEFAULT else f"scheduler {name}"
+
+
+def context_of(case: PodCase, view: PodView, *, view_age_ms: int = 0) -> PlacementContext:
+    """The context that the pod is decided under. Somebody else's scheduler knows no overrides."""
+    context = case.cluster.context(view, now_ns=case.evidence.now_ns, view_age_ms=view_age_ms)
+    if not other_scheduler(case):
+        return context
+    return msgspec.structs.replace(context, avoided=(), allowed=(), raised=())
 
 
 def _event_author(case: PodCase) -> str:

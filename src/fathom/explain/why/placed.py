@@ -13,7 +13,7 @@ from fathom.controllers.progress.crash_loops import crash_loop
 from fathom.explain.why.answer import DetailGroup, Explanation, NodeRow, Now
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
-from fathom.explain.why.other_scheduler import not_known, other_scheduler, placed_text
+from fathom.explain.why.other_scheduler import context_of, not_known, other_scheduler, placed_text
 from fathom.explain.why.records import groups_of
 from fathom.explain.why.troubles import trouble_of
 from fathom.explain.why.unschedulable import ranked_rows
@@ -97,7 +97,7 @@ def _again(case: PodCase) -> tuple[tuple[NodeRow, ...], tuple[DetailGroup, ...],
     view = msgspec.structs.replace(case.view, node="")
     placed = table.lift(view.uid)
     try:
-        context = case.cluster.context(view, now_ns=case.evidence.now_ns)
+        context = context_of(case, view)
         scan = ShapeScan(view.shape, table, context, case.cluster.decider.rules)
         rows = ranked_rows(scan)
         best = [row.node for row in rows if row.fits][:BEST_SHOWN]

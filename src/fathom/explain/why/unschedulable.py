@@ -18,7 +18,7 @@ from fathom.explain.why.case import PODS, PodCase, override_refs
 from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
 from fathom.explain.why.limit_ranges import limit_range_defaults
-from fathom.explain.why.other_scheduler import waiting_details
+from fathom.explain.why.other_scheduler import context_of, waiting_details
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
@@ -49,7 +49,7 @@ def explain(case: PodCase) -> Explanation:
 
 
 def _explained(case: PodCase) -> tuple[Explanation, Placement]:
-    context = case.cluster.context(case.view, now_ns=case.evidence.now_ns, view_age_ms=view_age_ms(case))
+    context = context_of(case, case.view, view_age_ms=view_age_ms(case))
     placement = case.cluster.decider.place(case.view, context)
     trouble = scheduler_trouble(case)
     if trouble is not None:

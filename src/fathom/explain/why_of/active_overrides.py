@@ -15,6 +15,7 @@ from fathom.explain.why_of.lookups import (
     REPLICA_SETS,
     subject_of,
 )
+from fathom.kinds.attached_override import as_acknowledged
 from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.override_summary import remaining, set_changes
 from fathom.kinds.scheduler_override import (
@@ -61,8 +62,11 @@ def _candidates(evidence: Evidence) -> list[SchedulerOverride]:
     namespace = SYSTEM_NAMESPACE if evidence.subject.resource == NODES else evidence.subject.namespace
     overrides = []
     for obj in evidence.objects.list(OVERRIDES, namespace):
+        honoured = as_acknowledged(obj) if evidence.attached else obj
+        if honoured is None:
+            continue
         try:
-            overrides.append(read(SchedulerOverride, obj))
+            overrides.append(read(SchedulerOverride, honoured))
         except ValueError:  # One that another server has stored: nobody acts on it.
             continue
     return overrides

@@ -30,6 +30,7 @@ from fathom.explain.why_of.lookups import (
     title,
     written_by,
 )
+from fathom.kinds.attached_override import as_acknowledged
 from fathom.kinds.scheduler_override import SchedulerOverride, cordons, expiry_ns, override_active
 from fathom.kinds.shape import read
 from fathom.model.conditions import conditions_of, find_condition
@@ -175,7 +176,8 @@ def _cordoned(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
 def _overridden(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
     """Overrides keep pods away without any mark on the node."""
     for obj in evidence.objects.list(OVERRIDES):
-        override = _read(obj)
+        honoured = as_acknowledged(obj) if evidence.attached else obj
+        override = None if honoured is None else _read(honoured)
         if override is None or not override_active(override, evidence.now_ns):
             continue
         if not cordons(override, key_of(node).name, labels_of(node)):
@@ -183,7 +185,8 @@ def _overridden(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
         namespace, name = key_of(obj)
         until = timestamp(expiry_ns(override) or 0)
         by = f" by {override.status.author}" if override.status.author else ""
-        cause = f"the override {namespace}/{name}{by} keeps pods away until {until}: {override.spec.reason}"
+        pods = "pods that name fathom's scheduler" if evidence.attached else "pods"
+        cause = f"the override {namespace}/{name}{by} keeps {pods} away until {until}: {override.spec.reason}"
         command = f"kubectl delete scheduleroverride {name} -n {namespace}"
         change = Change(f"end the override, or wait until {until}", command, OPERATOR)
         yield NodeTrouble("cordoned by an override", cause, change, (ref(OVERRIDES, obj),), "intended")

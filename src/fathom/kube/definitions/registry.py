@@ -76,6 +76,10 @@ class Registry:
         self.add(kind)
         self._custom.add(kind.resource)
 
+    def is_custom(self, resource: str) -> bool:
+        """Whether a CRD defines it."""
+        return resource in self._custom
+
     def remove_custom(self, resource: str) -> None:
         """Remove a CRD's kind; an unknown or a built-in resource is ignored."""
         if resource in self._custom:

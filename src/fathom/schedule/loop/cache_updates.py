@@ -17,6 +17,7 @@ from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
 from fathom.schedule.decide import rules
 from fathom.schedule.decide.pods import PodView
+from fathom.schedule.loop.attached_overrides import AttachedOverrides
 from fathom.schedule.loop.attempts import Attempts
 from fathom.schedule.loop.cluster_events import about_pod
 from fathom.schedule.loop.reservations import holder_of
@@ -24,8 +25,12 @@ from fathom.schedule.loop.state import SchedulerState
 
 
 class CacheUpdates:
-    def __init__(self, state: SchedulerState, attempts: Attempts) -> None:
+    def __init__(
+        self, state: SchedulerState, attempts: Attempts, overrides: AttachedOverrides | None = None
+    ) -> None:
+        """`overrides`: who says what of them is honoured; None: all of it, as the server checks it."""
         self._state = state
+        self._overrides = overrides
         self._attempts = attempts
         for kind in state.caches.kinds:
             state.caches.on_change(kind, partial(self._changed, kind))
@@ -36,6 +41,9 @@ class CacheUpdates:
             return
         if kind == "Reservation":
             self.reservation_changed(before, after)
+            return
+        if kind == "SchedulerOverride" and self._overrides is not None:
+            self._overrides.changed(before, after)
             return
         for name in self._state.known.put(kind, before, after):
             ends = after is None or (is_deleting(after) and not is_deleting(before or {}))

@@ -42,7 +42,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     observer: str = ""  # Its name in observedBy of PolicyRollouts, where several share a `who`; '': `who`.
     target: str = "api"
     timing: Timing = Timing()
-    own_kinds: bool = True  # False where the server does not know fathom.dev.
+    own_kinds: bool = True  # False where the server is not fathom's.
+    attached_kinds: tuple[str, ...] = ()  # The kinds of fathom.dev that are installed there as CRDs.
     resync_s: float = 0.0
     drain_s: float = 10.0
     batch_max: int = 256
@@ -83,7 +84,8 @@ class SchedulerProcess:
             pace=ListPace(resync=settings.resync_s),
         )
         for kind in KINDS:
-            if settings.own_kinds or kind.resource.group != "fathom.dev":
+            is_own = kind.resource.group == "fathom.dev"
+            if settings.own_kinds or not is_own or kind.name in settings.attached_kinds:
                 self.caches.add(kind.name, CacheScope(kind.resource), indexes={})
         self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
         measure_caches(inside.metrics, self.caches, counts, inside.outside.clock)
@@ -137,6 +139,7 @@ class SchedulerProcess:
             who=settings.who,
             observer=settings.observer,
             lease=settings.lease,
+            attached=not settings.own_kinds,
             batch_max=settings.batch_max,
             in_flight_max=settings.in_flight_max,
             bind_timeout_s=settings.bind_timeout_s,

@@ -17,10 +17,12 @@ not, and needs a fresh view.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
+from fathom.client.outcomes import Outcome, Rejected
 from fathom.control.component_leases import ComponentLeases
 from fathom.control.decision_log import result_of, subject_of
 from fathom.control.lease import LeaderTerm
@@ -35,6 +37,7 @@ from fathom.model.cause import UNSTATED, WakeCause
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
+from fathom.schedule.loop.attached_overrides import AttachedOverrides
 from fathom.schedule.loop.attempts import Attempts
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.cache_updates import CacheUpdates
@@ -77,7 +80,8 @@ class Scheduler:
         self._probes = Probes(caches, PROBE_S)
         self._probes.answered.append(self._answered)
         self._attempts = Attempts(self._state)
-        self._cache_updates = CacheUpdates(self._state, self._attempts)
+        self._attached = AttachedOverrides(self._state) if rules.attached else None
+        self._cache_updates = CacheUpdates(self._state, self._attempts, self._attached)
         self._waking = Waking(self._state, self._attempts)
         self.signals = QueueSignals(self._state)
 
@@ -114,6 +118,8 @@ class Scheduler:
         deciding = self._deciding(api)
         loop = asyncio.get_running_loop()
         await self._recover()
+        if self._attached is not None and self._follows_overrides:
+            await self._attached.begin(api)
         self._notice_ended()  # While another one led, or nobody.
         background = [
             loop.create_task(self._state.status_writer.run()),
@@ -192,8 +198,11 @@ class Scheduler:
             if self._state.cluster_events:
                 self._state.cluster_events.moved.set()
             await self._report_observed(api)
-            await self._acknowledge_overrides(api)
-            await self._report_stopped_controllers(api, leases)
+            if self._attached is None:
+                await self._acknowledge_overrides(api)
+                await self._report_stopped_controllers(api, leases)
+            elif self._follows_overrides:
+                await self._attached.look(api, self._acknowledger(), partial(self._write_attached, api))
 
     def _notice_ended(self) -> None:
         """Wake the pods that overrides kept waiting which have ended since the last look."""
@@ -255,6 +264,12 @@ class Scheduler:
                 why = f"the cache has generation {metadata(override).get('generation')}"
                 await self._write_override(api, override, {"acknowledgements": entries}, "acknowledge", why)
 
+    async def _write_attached(self, api: Api, override: Obj, fields: Obj) -> bool:
+        """False: the server refuses it, and would again."""
+        why = f"the cache has generation {metadata(override).get('generation')}"
+        outcome = await self._write_override(api, override, fields, "acknowledge", why)
+        return not isinstance(outcome, Rejected) or outcome.code in {404, 429, 503}
+
     async def _report_stopped_controllers(self, api: Api, leases: ComponentLeases) -> None:
         """The controllers report of overrides whose acknowledger has stopped; who else would of themselves?
         When they are back, they write the condition again."""
@@ -278,7 +293,7 @@ class Scheduler:
         epoch = 0 if term is None else term.epoch or 0
         return Acknowledger(rules.lease.rpartition("/")[2] or rules.observer or rules.who, epoch)
 
-    async def _write_override(self, api: Api, override: Obj, status: Obj, action: str, why: str) -> None:
+    async def _write_override(self, api: Api, override: Obj, status: Obj, action: str, why: str) -> Outcome:
         """At the revision that was read: a lost race is tried again with the next look."""
         subject, cause = subject_of(OVERRIDE.resource, override), WakeCause("timer", f"every {LOOK_S:g} s")
         id_ = self._state.note(action, subject, cause, why)
@@ -291,6 +306,7 @@ class Scheduler:
         self._state.recorder.concluded(
             id_, self._state.clock.now_ns(), result, written=subject, revision=written_at, message=message
         )
+        return outcome
 
     def _record_waiting(self, message: PodMessage, pod: Obj) -> str:
         """Records the decision to write that a pod waits, where no attempt to place it has said so."""

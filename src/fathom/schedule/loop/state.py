@@ -45,6 +45,7 @@ class CurrentRules(msgspec.Struct, frozen=True, kw_only=True):
     lease: str = ""  # Shared with other schedulers, which stand by.
     batch_max: int = 256
     in_flight_max: int = 2
+    attached: bool = False  # To a Kubernetes that is not fathom's: its server enforces no override.
     bind_timeout_s: float = 10.0  # After this the outcome is unknown, and the pods are read.
 
     def is_ours(self, pod: Obj, tenant: str) -> bool:
