@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.deep import first_few
 
 from fathom.model.decision import (
     Decision,
@@ -234,7 +235,6 @@ def test_a_journal_of_an_older_version_is_read_without_parts(tmp_path: Path) -> 
 WRITER = """
 import random, sys
 from pathlib import Path
-from tests.deep import first_few
 from tests.record.test_journal_reader import write
 from fathom.record.journal import DiskJournal
 journal = DiskJournal(Path(sys.argv[1]), budget_bytes=2 << 20)
