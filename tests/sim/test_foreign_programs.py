@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import importlib
 import os
 import queue
 import random
@@ -130,6 +131,22 @@ def test_a_program_that_waits_for_the_clock_without_sleeping_sees_it_move() -> N
         return turning(found)
 
     assert results_of(main) == ["blocking", "async"]
+
+
+# What tells a program that it is being tested.
+
+
+def test_a_program_does_not_see_the_runner_of_its_test() -> None:
+    def main(found: list[Any]) -> None:
+        found.append([name for name in ("pytest", "unittest", "_pytest.config") if name in sys.modules])
+        found.append("PYTEST_CURRENT_TEST" in os.environ)
+        importlib.import_module("unittest")
+        time.sleep(1)
+        found.append([name for name in ("pytest", "unittest") if name in sys.modules])
+
+    before = importlib.import_module("unittest")
+    assert results_of(main) == [["_pytest.config"], False, ["unittest"]]
+    assert (sys.modules["pytest"], sys.modules["unittest"]) == (pytest, before)
 
 
 # Threads.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from fathom.sim.search.explore import Job, explore
 from fathom.sim.search.shrink import shrink
 from fathom.sim.search.summary import ExploreSummary
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.scenario import Scenario, plan_of, scenario, tell
+from fathom.sim.world.scenario import RunPlan, Scenario, plan_of, scenario, tell
 from fathom.sim.world.world import World
 
 pytestmark = pytest.mark.slow
@@ -39,6 +40,47 @@ def greeting(operator_file: str, *, menu: Menu = MENU) -> Scenario:
         await operator.recover()
 
     return judged(scenario(menu, name=operator_file)(story))
+
+
+def test_an_operator_may_be_a_module_of_a_package_which_is_imported_again_at_each_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "greeting_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "starts.py").write_text("count = 0\n")
+    own = "from . import starts\nstarts.count += 1\nassert starts.count == 1\n"
+    source = (OPERATORS / "greeter.py").read_text().replace("import kopf\n", f"import kopf\n{own}", 1)
+    (package / "operator.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cards: list[str] = []
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, OPERATORS)
+        await operator.apply("greeting-crd.yaml")
+        operator.run(module="greeting_package.operator")
+        await operator.apply("hello.yaml")
+        world.crash("operator", restart_after_s=3)
+        await operator.recover()
+        cards[:] = [card["metadata"]["name"] for card in operator.list("configmaps")]
+
+    of = judged(scenario(MENU, name="by-module")(story))
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
+    assert cards == ["hello-0", "hello-1"]
+
+
+def test_an_operator_is_named_by_one_file_or_one_module(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        with pytest.raises(ValueError, match="by its file or by its module"):
+            operator.run()
+        with pytest.raises(FileNotFoundError, match="there is no operator at"):
+            operator.run("absent.py")
+        with pytest.raises(ModuleNotFoundError, match="there is no operator absent_package"):
+            operator.run(module="absent_package.operator")
+
+    of = scenario(MENU, name="named")(story)
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
 
 
 def explored(of: Scenario, seeds: range, *, first: bool = False) -> ExploreSummary:
@@ -99,3 +141,71 @@ def test_two_interpreters_run_each_seed_alike(name: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "50 seeds, each run twice" in ran.stdout
     assert "0 mismatches" in ran.stdout
+
+
+OF_SEVERAL_KINDS = """
+import kopf
+
+@kopf.on.event("greetings.example.dev")
+@kopf.on.event("configmaps")
+@kopf.on.event("secrets")
+@kopf.on.event("services")
+async def look(**_): pass
+"""
+
+OF_A_SET = """
+import kopf, kubernetes
+
+@kopf.on.create("greetings.example.dev")
+def make(namespace, **_):
+    kubernetes.config.load_kube_config()
+    for name in {"red", "green", "blue", "black", "white"}:
+        kubernetes.client.CoreV1Api().create_namespaced_config_map(namespace, {"metadata": {"name": name}})
+"""
+
+ITS_SCENARIO = """
+from fathom.sim.testing import OperatorTest, operator_scenario
+
+@operator_scenario()
+async def looks(operator: OperatorTest) -> None:
+    await operator.apply("greeting-crd.yaml")
+    operator.run("program.py")
+    await operator.apply("hello.yaml")
+    await operator.recover()
+"""
+
+
+def mismatches(folder: Path, program: str, **environment: str) -> str:
+    for file in ("greeting-crd.yaml", "hello.yaml"):
+        (folder / file).write_text((OPERATORS / file).read_text())
+    (folder / "program.py").write_text(program)
+    (folder / "scenarios.py").write_text(ITS_SCENARIO)
+    command = [
+        sys.executable,
+        "-m",
+        "fathom.cli",
+        "sim",
+        "check-determinism",
+        "scenarios.py:looks",
+        "--seeds",
+    ]
+    ran = subprocess.run(
+        [*command, "0..2"],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONHASHSEED"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.stdout.strip().rpartition(": ")[2] or ran.stderr
+
+
+@pytest.mark.live
+def test_two_interpreters_start_the_watches_of_several_kinds_in_one_order(tmp_path: Path) -> None:
+    assert mismatches(tmp_path, OF_SEVERAL_KINDS) == "0 mismatches"
+
+
+@pytest.mark.live
+def test_an_operator_that_loops_over_a_set_of_strings_needs_a_fixed_hash_seed(tmp_path: Path) -> None:
+    assert mismatches(tmp_path, OF_A_SET) == "2 mismatches"
+    assert mismatches(tmp_path, OF_A_SET, PYTHONHASHSEED="0") == "0 mismatches"

@@ -234,6 +234,30 @@ def test_pruning_follows_the_schema(schema: Any, value: Any, kept: Any, removed:
             {"k": {}},
             {"k": {"a": 1}},
         ),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "not-set": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "null": {"type": "string", "nullable": True},
+                    "free": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                        "properties": {"kind": {"type": "string"}},
+                    },
+                    "list": {"type": "array", "items": {"type": "string", "nullable": True}},
+                    "map": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+            },
+            {
+                "not-set": None,
+                "null": None,
+                "free": {"kind": None, "any": None},
+                "list": [None],
+                "map": {"k": None},
+            },
+            {"null": None, "free": {"any": None}, "list": [None], "map": {}},
+        ),
     ],
 )
 def test_defaulting_follows_the_schema(schema: Any, value: Any, whole: Any) -> None:

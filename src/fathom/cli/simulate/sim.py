@@ -142,6 +142,8 @@ def check_determinism(
 ) -> int:
     """Run each seed twice, in two processes with different hash seeds and heaps, and compare the traces.
 
+    If PYTHONHASHSEED is a number, both processes have that hash seed.
+
     Exits with 0 if all traces are the same, with 1 if not.
 
     Prints the number of mismatches, and the first five.

@@ -89,8 +89,9 @@ class Structural:
         return removed
 
     def default(self, obj: Obj) -> None:
-        """Raises ApiError 413 where defaults would make the object larger than any request may be: users
-        choose both the default and the number of list items that get it."""
+        """Set what is not set and has a default, and remove nulls of fields that cannot be null, as
+        kube-apiserver does. Raises ApiError 413 where defaults would make the object larger than any request
+        may be: users choose both the default and the number of list items that get it."""
         _Defaults().fill(obj, self._root)
 
     def causes(self, obj: Obj) -> list[Cause]:
@@ -126,6 +127,14 @@ def _prune_field(
         del value[name]
 
 
+def _drop_nulls(value: Obj, node: Node) -> None:
+    """A null of a field that cannot be null, and that has no default, means that the field is not set."""
+    for name in [name for name, field_value in value.items() if field_value is None]:
+        inner = node.properties.get(name, node.additional)
+        if inner is not None and not inner.nullable:
+            del value[name]
+
+
 class _Defaults:
     """One object being defaulted, and how many bytes and values may still be added to it."""
 
@@ -143,6 +152,8 @@ class _Defaults:
             for name, inner in node.defaulted.items():
                 if name not in value or (value[name] is None and not inner.nullable):
                     value[name] = self._copy(name, inner)
+            if None in value.values():
+                _drop_nulls(value, node)
             for name, field_value in value.items():
                 self.fill(field_value, node.properties.get(name, node.additional))
 

@@ -20,6 +20,7 @@ from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit
@@ -47,6 +48,10 @@ API_NAMES = frozenset(
 # More often than code reads a clock for another reason than to wait.
 READS_PER_MOMENT = 10_000
 
+# A program may look for these to learn whether it is being tested, and then leave out what it does otherwise:
+# reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is its own.
+TEST_RUNNERS = ("pytest", "unittest")
+
 Handler = Callable[..., object]
 IGNORED: Any = signal.SIG_IGN
 
@@ -65,14 +70,28 @@ class ForeignDomain(Domain):
 def in_place_of_the_real_one(machine: Machine | None) -> Iterator[None]:
     """What is global in an interpreter is this process's own: who is asked, environment, output."""
     before, environment, streams = watch.visitor, os.environ._data, (sys.stdout, sys.stderr)  # type: ignore[attr-defined]
+    runners = _test_runners()
     if machine is not None:
         machine.take_over()
     try:
         yield
     finally:
+        if watch.visitor is not before and isinstance(watch.visitor, Machine):
+            watch.visitor.runners = _test_runners()
+            _show(runners)
         watch.visitor = before
         os.environ._data = environment  # type: ignore[attr-defined]
         sys.stdout, sys.stderr = streams
+
+
+def _test_runners() -> dict[str, ModuleType]:
+    return {name: sys.modules[name] for name in TEST_RUNNERS if name in sys.modules}
+
+
+def _show(runners: dict[str, ModuleType]) -> None:
+    for name in TEST_RUNNERS:
+        sys.modules.pop(name, None)
+    sys.modules.update(runners)
 
 
 class Exited(Exception):
@@ -109,6 +128,7 @@ class Machine:
         self.threads: list[ForeignThread] = []  # Those that have not ended.
         self.main: ForeignThread | None = None
         self.loops: list[Any] = []
+        self.runners: dict[str, ModuleType] = {}  # Those of TEST_RUNNERS that the program imported itself.
         self._pending: list[signal.Signals] = []
         self._on_exit = on_exit
         self.kernel = contextvars.Context()
@@ -121,6 +141,7 @@ class Machine:
         watch.visitor = self
         os.environ._data = self.environment  # type: ignore[attr-defined]  # without putenv
         sys.stdout = sys.stderr = self.output
+        _show(self.runners)
 
     # Threads.
 

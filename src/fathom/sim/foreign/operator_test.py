@@ -13,9 +13,11 @@ The pytest fixture `operator` gives one; `operator_scenario` makes a scenario of
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import msgspec
 import yaml
 
 from fathom.kube.definitions.registry import Registry
+from fathom.model.body import encode_json
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.resource import Resource
 from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, for_any_operator
@@ -57,6 +60,17 @@ HOW_TO_READ = (
 )
 
 
+HASHES_ARE_RANDOM = (
+    "If a rerun differs, the operator loops over a set of strings: its order changes with each interpreter.",
+    "PYTHONHASHSEED=0 before the command makes all runs of a seed alike.",
+)
+
+
+def _how_to_read() -> tuple[str, ...]:
+    random_hashes = sys.flags.hash_randomization and not os.environ.get("PYTHONHASHSEED", "").isdigit()
+    return (*HOW_TO_READ, *HASHES_ARE_RANDOM) if random_hashes else HOW_TO_READ
+
+
 class OperatorTest:
     """A cluster with an operator in it, where things go wrong. `world` can do more: docs/simulation.md."""
 
@@ -65,9 +79,9 @@ class OperatorTest:
         self.folder = folder  # Relative paths begin here: the test's own folder.
         self._kinds: dict[tuple[str, str], Resource] = {}
 
-    def run(self, path: str | Path, name: str = OPERATOR, **options: Any) -> SimProcess:
-        """Start a kopf operator, as `kopf run PATH` does."""
-        return run_operator(self.world, name, self.folder / path, **options)
+    def run(self, path: str | Path | None = None, name: str = OPERATOR, **options: Any) -> SimProcess:
+        """Start a kopf operator, as `kopf run PATH` does; with `module="my.op"` as `kopf run -m my.op`."""
+        return run_operator(self.world, name, None if path is None else self.folder / path, **options)
 
     def run_program(self, main: Callable[[], Any], name: str = OPERATOR, **options: Any) -> SimProcess:
         """Start any other program by its main function."""
@@ -118,7 +132,7 @@ class OperatorTest:
         if isinstance(manifest, dict):
             yield manifest
         else:
-            yield from (obj for obj in yaml.safe_load_all((self.folder / manifest).read_text()) if obj)
+            yield from msgspec.json.decode(_read_manifest((self.folder / manifest).read_text()))
 
     def _learn(self, definition: Obj) -> None:
         spec = definition["spec"]
@@ -135,6 +149,14 @@ def _namespace(obj: Obj) -> str:
 def _is_of_the_cluster(obj: Obj) -> bool:
     """The certificate authority that every namespace gets is nobody's intent."""
     return obj.get("kind") == "ConfigMap" and metadata(obj)["name"] == "kube-root-ca.crt"
+
+
+@lru_cache(maxsize=64)
+def _read_manifest(text: str) -> bytes:
+    """Its objects as one JSON list: read once for all seeds, and decoded for each test, which may change it.
+    The definitions of an operator can be so long that reading YAML takes longer than the run."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return encode_json([obj for obj in yaml.load_all(text, Loader=loader) if obj])
 
 
 @cache
@@ -177,7 +199,7 @@ def operator_scenario(
 def judged(of: Scenario) -> Scenario:
     """The scenario with the invariants of any operator, besides its own."""
     return msgspec.structs.replace(
-        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: HOW_TO_READ
+        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: _how_to_read()
     )
 
 

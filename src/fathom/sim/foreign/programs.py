@@ -2,6 +2,7 @@
 
     run_program(world, "backup", main)                 # any function, async or not
     run_operator(world, "op", "my_operator.py")        # as `kopf run my_operator.py` does
+    run_operator(world, "op", module="my.operator")    # as `kopf run -m my.operator` does
 
 Each start, after a crash too, begins as a new interpreter would: the program's own modules are imported
 again. Modules of installed packages stay; state in their globals is shared by all processes.
@@ -10,10 +11,12 @@ again. Modules of installed packages stay; state in their globals is shared by a
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import inspect
 import os
 import sys
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -31,11 +34,12 @@ HOME = Path(__file__).parent / "home"
 # As the kubelet: how long after its end a program is started again.
 RESTART_S = 10.0
 
-# Would lead out of the world, or to another cluster.
+# Would lead out of the world, or to another cluster; or tell the program that it is being tested.
 NOT_INHERITED = frozenset(
     {
         *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
         *("http_proxy", "https_proxy", "all_proxy", "SSL_CERT_FILE"),
+        *("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER"),
     }
 )
 
@@ -106,8 +110,9 @@ def _environment(name: str, more: Mapping[str, str]) -> dict[bytes, bytes]:
 def run_operator(
     world: World,
     name: str,
-    path: str | Path,
+    path: str | Path | None = None,
     *,
+    module: str | None = None,
     server: int = 1,
     account: User | None = None,
     env: Mapping[str, str] | None = None,
@@ -115,18 +120,17 @@ def run_operator(
     peering: str | None = None,
     priority: int | None = None,
 ) -> SimProcess:
-    """Start a kopf operator, as `kopf run PATH` does: cluster-wide, or in these namespaces. `peering`: the
-    name of its peering object; without one it watches alone."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no operator at {path}")
+    """Start a kopf operator, as `kopf run PATH` or `kopf run -m MODULE` does: cluster-wide, or in these
+    namespaces. `peering`: the name of its peering object; without one it watches alone."""
+    load = _loader_of(path, module)
 
     def main() -> None:
         import kopf  # noqa: PLC0415 - only for who has it
 
+        _order_kinds_alike()
         registry = _new_registry()
         kopf.set_default_registry(registry)
-        load_afresh(file)
+        load()
         kopf.run(
             registry=registry,
             clusterwide=not namespaces,
@@ -139,11 +143,40 @@ def run_operator(
     return run_program(world, name, main, server=server, account=account, env=env, restart=True)
 
 
+def _loader_of(path: str | Path | None, module: str | None) -> Callable[[], ModuleType]:
+    if (path is None) == (module is None):
+        raise ValueError(
+            "name the operator by its file or by its module: run('operator.py'), run(module='my.op')"
+        )
+    if module is not None:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            raise ModuleNotFoundError(f"there is no operator {module}: install it, or set PYTHONPATH")
+        return lambda: import_afresh(module)
+    file = Path(str(path)).resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no operator at {path}")
+    return lambda: load_afresh(file)
+
+
 def _new_registry() -> Any:
     """As `kopf run` has it: it logs in by the libraries that are installed."""
     from kopf._core.intents.registries import SmartOperatorRegistry  # noqa: PLC0415 - only for who has it
 
     return SmartOperatorRegistry()
+
+
+def _order_kinds_alike() -> None:
+    """kopf keeps the kinds that it serves in sets, and starts its watches in their order, which follows from
+    hashes of strings: they differ between interpreters. These hashes do not."""
+    from kopf._cogs.structs import references  # noqa: PLC0415 - only for who has it
+
+    references.Resource.__hash__ = _hash_of_kind  # type: ignore[method-assign,assignment]
+    references.Selector.__hash__ = _hash_of_kind  # type: ignore[method-assign,assignment]
+
+
+def _hash_of_kind(kind: Any) -> int:
+    named = (kind.group, kind.version, kind.plural)
+    return zlib.crc32("/".join(name if isinstance(name, str) else "" for name in named).encode())
 
 
 def load_afresh(file: Path) -> ModuleType:
@@ -161,6 +194,13 @@ def load_afresh(file: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def import_afresh(module: str) -> ModuleType:
+    """Import a module, and all of its package, as a new interpreter would, be it installed or not."""
+    package = module.partition(".")[0]
+    _forget(lambda loaded: loaded.__name__.partition(".")[0] == package)
+    return importlib.import_module(module)
 
 
 # Folder of a program -> the modules that were loaded before it ran first: a test's own, for example.

@@ -1,6 +1,9 @@
 """Check that a run is the same in another process: each seed runs twice, with other hash seeds and heaps.
 
 check ──jobs──> two interpreters (PYTHONHASHSEED 1 and 2, each with its own noise) ──traces──> compared
+
+Programs that were not written for fathom may loop over sets of strings, so that their order follows from the
+hash seed: where PYTHONHASHSEED is a number already, both interpreters have that one.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ def _facts(run: TwinRun) -> str:
 
 
 def _start_interpreter(number: int, jobs: Iterable[Job], patch: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONHASHSEED": str(number)}
+    chosen = os.environ.get("PYTHONHASHSEED", "")
+    environment = {**os.environ, "PYTHONHASHSEED": chosen if chosen.isdigit() else str(number)}
     twin = subprocess.Popen(
         [sys.executable, "-m", __name__, str(number), patch],
         stdin=subprocess.PIPE,
