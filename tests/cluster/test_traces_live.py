@@ -168,6 +168,7 @@ def by_end(life: list[ReceivedSpan]) -> list[ReceivedSpan]:
     return sorted(life, key=lambda span: span.end_ns)
 
 
+@pytest.mark.full
 def test_a_collector_that_is_gone_stops_nothing(cluster: Cluster, collector: Collector) -> None:
     """It answers 503 for a while, and a scheduler is killed meanwhile: pods become ready, and later spans
     arrive."""

@@ -60,6 +60,7 @@ def what(line: str) -> str:
     return re.sub(r"^ +\d+  \d\d:\d\d\.\d+| at \d\d:.*|  \(because.*|^ +…$", "", line).strip()
 
 
+@pytest.mark.full
 def test_the_failing_test_on_the_page_tells_the_story_and_its_command_repeats_it(folder: Path) -> None:
     code, said = run(folder, blocks("sh")[1].strip())
     assert code == 1, said

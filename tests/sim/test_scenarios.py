@@ -35,6 +35,7 @@ def test_a_scenario_holds_under_many_seeds(name: str) -> None:
 # A crash after any single write.
 
 
+@pytest.mark.full
 def test_a_crash_after_some_writes_of_a_rollout_still_converges() -> None:
     numbers = (1, 2, 7, 13, 19, 29)
     assert survived(SCENARIOS["crash-after-any-write"], MANAGERS[0], numbers) == len(numbers)

@@ -92,6 +92,7 @@ def test_two_changes_where_one_is_enough_are_found() -> None:
     assert any(problem.startswith("a single change admits the pod") for problem in result.problems)
 
 
+@pytest.mark.full
 def test_a_change_that_does_not_help_is_found() -> None:
     waiting, answer = too_large()
     result = compared(waiting, instead(answer, lowering(("memory", "1Mi"))))
