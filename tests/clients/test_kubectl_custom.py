@@ -143,13 +143,16 @@ def test_short_names_and_categories(kubectl: Kubectl, group: str) -> None:
         ({"size": "big"},
          'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"'),
         ({"color": "green"}, 'spec.color: Unsupported value: "green": supported values: "red", "blue"'),
-        ({"size": None},
-         'spec.size: Invalid value: "null": spec.size in body must be of type integer: "null"'),
     ],
 )  # fmt: skip
 def test_its_schema_is_enforced(kubectl: Kubectl, group: str, spec: Obj, said: str) -> None:
     refused = kubectl.fails("create -f -", stdin=json.dumps(widget(group, **spec)))
     assert refused == f'The Widget "w" is invalid: {said}'
+
+
+def test_a_null_of_a_field_that_cannot_be_null_is_no_value(kubectl: Kubectl, group: str) -> None:
+    refused = kubectl.fails("create -f -", stdin=json.dumps(widget(group, size=None)))
+    assert refused == 'The Widget "w" is invalid: spec.size: Required value'
 
 
 def test_unknown_fields_are_pruned_or_refused(kubectl: Kubectl, group: str) -> None:
