@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 import threading
 from pathlib import Path
@@ -112,3 +113,20 @@ def test_a_server_says_that_it_stops_before_it_refuses_anything(tmp_path: Path) 
             await stopping
 
     asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_a_client_in_its_handshake_is_waited_for(tmp_path: Path) -> None:
+    """It sends its request as soon as that is over: the store must not be closed before."""
+
+    async def story() -> None:
+        async with serving(tmp_path) as api:
+            http = Http(api.parts.server, keep_alive_s=5)
+            accepted = http.connection()
+            draining = asyncio.create_task(http.drain(seconds=30))
+            await asyncio.sleep(0.1)
+            assert not draining.done()
+            del accepted  # The handshake has failed.
+            gc.collect()
+            await asyncio.wait_for(draining, 5)
+
+    asyncio.run(story())

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, cast
+from weakref import WeakSet
 
 import httptools
 import msgspec
@@ -47,6 +48,8 @@ PIECE_BYTES = 64 << 10  # Longer answers are sent in pieces of this size.
 # ms later.
 WHOLE_CHUNK_BYTES = 1 << 20
 
+DRAIN_LOOK_S = 0.02
+
 
 class Http:
     """All connections of one server."""
@@ -55,6 +58,7 @@ class Http:
         self.server = server
         self.keep_alive_s = keep_alive_s
         self.open: dict[HttpConnection, None] = {}
+        self.connecting: WeakSet[HttpConnection] = WeakSet()  # In their TLS handshake.
         self.budgets = http_limits.ByteBudgets()
         # Connections whose clients do not read: (unread bytes, since when), longest first.
         self.unread: dict[HttpConnection, tuple[int, float]] = {}
@@ -64,11 +68,14 @@ class Http:
         self._date = (0, "")
 
     def connection(self) -> HttpConnection:
-        return HttpConnection(self)
+        """For each connection that is accepted; its TLS handshake is still to come."""
+        connection = HttpConnection(self)
+        self.connecting.add(connection)
+        return connection
 
     def gone(self, connection: HttpConnection) -> None:
         self.open.pop(connection, None)
-        if (self._stopping or self._draining) and not self.open:
+        if self._stopping and not self.open:
             self._stopped.set()
 
     @property
@@ -77,14 +84,13 @@ class Http:
 
     async def drain(self, *, seconds: float) -> None:
         """Serve on, and close each connection with its next answer, so that clients go to another server and
-        none sends a request into a connection that closes. Ends early when no connection is open."""
+        none sends a request into a connection that closes. Ends early when there is no connection, not even
+        one in its handshake: its client will send a request that it believes to be taken."""
         self._draining = True
-        self._stopped.clear()
-        if not self.open:
-            return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stopped.wait()
+                while self.open or self.connecting:  # noqa: ASYNC110 - a failed handshake tells nobody
+                    await asyncio.sleep(DRAIN_LOOK_S)
 
     async def stop(self, *, patience_s: float) -> None:
         """Answer the requests in progress, unless they take longer than `patience_s`, and close all
@@ -184,6 +190,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._http.connecting.discard(self)
         self._http.open[self] = None
         peer = transport.get_extra_info("peername")
         self._remote = str(peer[0]) if isinstance(peer, tuple) else ""
