@@ -36,7 +36,7 @@ from fathom.kinds.scheduler_override import (
 )
 from fathom.kinds.shape import read
 from fathom.kinds.values import mapping, text
-from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.conditions import Status, conditions_of, set_condition, set_conditions
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.times import moment_ns, timestamp
 from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, ZONE_LABEL
@@ -213,21 +213,8 @@ def _state(name: str, refused: OverrideRefusal | None, unmatched: str = "") -> C
 def _conditions(
     obj: Obj, override: SchedulerOverride, who: Observers, changes: list[ChangeState], *, now: str
 ) -> list[Obj]:
-    conditions = conditions_of(obj)
-    for name, (status, reason, message) in (
-        (OBSERVED, _observed(who)),
-        (EFFECTIVE, _effective(changes)),
-    ):
-        conditions = set_condition(
-            conditions,
-            type=name,
-            status=status,
-            reason=reason,
-            message=message,
-            observed_generation=override.metadata.generation,
-            now=now,
-        )
-    return conditions
+    told = {OBSERVED: _observed(who), EFFECTIVE: _effective(changes)}
+    return set_conditions(conditions_of(obj), told, observed_generation=override.metadata.generation, now=now)
 
 
 def _observed(who: Observers) -> tuple[Status, str, str]:

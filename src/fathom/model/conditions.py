@@ -7,7 +7,7 @@ newer one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fathom.model.objects import Obj, lookup, metadata
@@ -54,6 +54,27 @@ def set_condition(
     if before is None:
         return [*conditions, updated]
     return [updated if condition.get("type") == type else condition for condition in conditions]
+
+
+def set_conditions(
+    conditions: Sequence[Obj],
+    told: Mapping[str, tuple[Status, str, str]],
+    *,
+    observed_generation: int | None,
+    now: str,
+) -> list[Obj]:
+    """The conditions with these set: type -> (status, reason, message)."""
+    for type_, (status, reason, message) in told.items():
+        conditions = set_condition(
+            conditions,
+            type=type_,
+            status=status,
+            reason=reason,
+            message=message,
+            observed_generation=observed_generation,
+            now=now,
+        )
+    return list(conditions)
 
 
 def find_condition(conditions: Sequence[Obj], type: str) -> Obj | None:  # noqa: A002

@@ -22,7 +22,7 @@ from fathom.kinds.override_status import (
     stopped_message,
 )
 from fathom.kinds.scheduler_override import ChangeState, Effect, SchedulerOverride, override_active
-from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
+from fathom.model.conditions import Status, conditions_of, set_conditions, without_condition
 from fathom.model.objects import Obj
 
 OBSERVED, EFFECTIVE = "SchedulerOverrideObserved", "Effective"
@@ -99,21 +99,12 @@ def _conditions(
 ) -> list[Obj]:
     # An extended override may have ended before.
     conditions = without_condition(conditions_of(obj), REPAIR_COMPLETE)
-    for name, (status, reason, message) in (
-        (OBSERVED, _observed(who)),
-        (EFFECTIVE, _effective(changes, in_force=in_force)),
-        (DEGRADED, _degraded(who)),
-    ):
-        conditions = set_condition(
-            conditions,
-            type=name,
-            status=status,
-            reason=reason,
-            message=message,
-            observed_generation=override.metadata.generation,
-            now=now,
-        )
-    return conditions
+    told = {
+        OBSERVED: _observed(who),
+        EFFECTIVE: _effective(changes, in_force=in_force),
+        DEGRADED: _degraded(who),
+    }
+    return set_conditions(conditions, told, observed_generation=override.metadata.generation, now=now)
 
 
 def _observed(who: Observers) -> tuple[Status, str, str]:
