@@ -10,7 +10,7 @@ from tests.cli.test_up import CLUSTER, children, up
 
 from fathom.supervise import RESTART, STEADY_S, restart_pause_s, short_lives
 
-KILLS = 10
+KILLS = 4
 
 
 def pauses(lives: list[tuple[bool, float]]) -> list[float]:

@@ -46,7 +46,7 @@ def less(context: PlacementContext, placement: Placement) -> PlacementContext:
 
 
 @every_theme
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_a_batch_is_its_pods_placed_in_turn(theme: str, data: st.DataObject) -> None:
     world: World = data.draw(worlds(theme))
@@ -64,7 +64,7 @@ def test_a_batch_is_its_pods_placed_in_turn(theme: str, data: st.DataObject) -> 
 
 
 @every_theme
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_a_kept_pass_answers_like_a_new_one(theme: str, data: st.DataObject) -> None:
     """Between batches others come and go; the pass is brought up to date, not made anew."""

@@ -17,7 +17,7 @@ every_theme = pytest.mark.parametrize("theme", THEMES)
 
 
 @every_theme
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_every_nodes_verdict_is_the_twins(theme: str, data: st.DataObject) -> None:
     world: World = data.draw(worlds(theme))
@@ -31,7 +31,7 @@ def test_every_nodes_verdict_is_the_twins(theme: str, data: st.DataObject) -> No
 
 
 @every_theme
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_the_chosen_node_has_the_best_total_of_the_twins(theme: str, data: st.DataObject) -> None:
     world: World = data.draw(worlds(theme))

@@ -171,6 +171,7 @@ def with_reserved_nodes() -> ClusterState:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_stay_after_its_end() -> None:
     changes = {"allowReservedCapacityClass": "gold", "reservedReplicas": 2}
     answer = previewed(with_reserved_nodes(), changes, target="workload/golden")
@@ -202,6 +203,7 @@ def busy() -> ClusterState:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_paused_autoscaler_leaves_the_replicas_as_they_are_until_the_override_ends() -> None:
     answer = previewed(busy(), {"pauseAutoscaler": True})
     wanted = "default/Deployment/web"
