@@ -7,10 +7,13 @@ from tests.cluster.living import Cluster
 VIEWER = "a-token-of-the-viewer-0123456789"
 OPERATOR = "a-token-of-the-operator-0123456789"
 NOBODY = "a-token-of-nobody-special-0123456789"
+HOSTILE = "a-token-of-a-hostile-name-0123456789"
+HOSTILE_NAME = "<img src=x onerror=document.title='owned'><b>bold</b>"
 TOKENS = f"""
 {VIEWER},vera,1001
 {OPERATOR},oscar,1002
 {NOBODY},nina,1003
+{HOSTILE},{HOSTILE_NAME},1004
 """
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
@@ -25,7 +28,8 @@ def allow_people(cluster: Cluster) -> None:
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], **reads},
     ]
     cluster.ask("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "page-cluster"}, "rules": rules})
-    for role, users in (("view", ["vera"]), ("page-cluster", ["vera", "oscar"]), ("admin", ["oscar"])):
+    bound = {"view": ["vera"], "page-cluster": ["vera", "oscar"], "admin": ["oscar", HOSTILE_NAME]}
+    for role, users in bound.items():
         subjects = [{"kind": "User", "name": user, "apiGroup": GROUP} for user in users]
         body = {
             "metadata": {"name": f"page-{role}"},
