@@ -114,7 +114,9 @@ class Terminal:
 def resized_interrupted_and_left(shell: Terminal) -> int:
     """A shell hears of another size and of Ctrl-C, and its exit code comes through."""
     shell.resize(rows=33, columns=77)
-    shell.type("while [ \"$(stty size)\" != '33 77' ]; do sleep 0.1; done; echo re''sized; sleep 500\n")
+    # Whoever says so has the terminal already: a Ctrl-C that comes before it does would end nothing.
+    said = "sh -c \"echo re''sized; exec sleep 500\""
+    shell.type(f"while [ \"$(stty size)\" != '33 77' ]; do sleep 0.1; done; {said}\n")
     shell.wait_for("resized\r\n")
     shell.type("\x03")
     shell.wait_for("$ ")
