@@ -24,6 +24,8 @@ from fathom.agent.host.records import Records, RunRecord, is_alive
 from fathom.api.subresources.connect import COMMAND_PROTOCOLS, PORT_PROTOCOLS, SPDY
 
 SESSIONS_MAX = 200  # At a time, of one node; each holds a few descriptors.
+# kubectl opens its streams after the connection, and discards what comes before ("Unknown stream id 1").
+KUBECTL_OPENS_STREAMS_S = 0.03
 NO_PROGRAMS = "containers are simulated on this node, and run no programs to connect to"
 
 
@@ -62,7 +64,7 @@ class ConnectEndpoint:
             )
 
         return await self._session(
-            request, COMMAND_PROTOCOLS, lambda channels, _: run_attach(channels, run_dir, options, is_over)
+            request, COMMAND_PROTOCOLS, lambda channels, _: _attached(channels, run_dir, options, is_over)
         )
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
@@ -121,8 +123,16 @@ class ConnectEndpoint:
 
 
 async def _command(channels: Channels, run_dir: Path, options: ExecOptions, owner: int) -> None:
+    await asyncio.sleep(KUBECTL_OPENS_STREAMS_S)
     await channels.send(STDOUT, b"")  # As kubelet does: tells the client that it is connected.
     await run_exec(channels, run_dir, options, owner)
+
+
+async def _attached(
+    channels: Channels, run_dir: Path, options: ExecOptions, is_over: Callable[[], bool]
+) -> None:
+    await asyncio.sleep(KUBECTL_OPENS_STREAMS_S)
+    await run_attach(channels, run_dir, options, is_over)
 
 
 def _close_code(session: asyncio.Task[None]) -> int:
