@@ -1,5 +1,5 @@
 """Three members of etcd, three API servers, two schedulers, two controller processes and twenty nodes, under
-load, while members and processes are killed and stand still.
+load, while members and processes are killed, stand still, or are cut off from each other.
 
     FATHOM_CHAOS_S=600 [FATHOM_TEST_ETCD=DIR] pytest -n 0 -s --full tests/chaos/test_topology.py
 
@@ -16,15 +16,18 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from tests.chaos.topology import Process, Topology
+from tests.chaos.topology import Pausable, Process, Topology
 from tests.chaos.topology_load import Churn, CounterReader, CounterWriter, PodFollower, Worker
 
 WRITERS = 4
 DEPLOYMENTS = [f"web-{number}" for number in range(6)]
 FAULTS_S = 60.0
 CONVERGES_S = 240.0
+
+Chosen = TypeVar("Chosen")
 
 
 class Faults:
@@ -36,15 +39,19 @@ class Faults:
         self.ended: list[str] = []  # Processes that ended by themselves.
 
     def strike(self) -> None:
-        processes = self._topology.processes
-        what = self._rng.choice(sorted({name for name, _ in processes}))
-        process = self._rng.choice([each for name, each in processes if name == what])
-        if self._rng.random() < 0.75:
-            self._kill(what, process)
+        how = self._rng.random()
+        if how < 0.6:
+            self._kill(*self._chosen(self._topology.processes))
+        elif how < 0.8:
+            self._pause(*self._chosen(self._topology.processes), "stood still")
         else:
-            self._pause(what, process)
+            self._pause(*self._chosen(self._topology.cuts), "was cut off")
         time.sleep(self._rng.uniform(0.5, 4.0))
         self.ended += self._topology.dead()
+
+    def _chosen(self, among: list[tuple[str, Chosen]]) -> tuple[str, Chosen]:
+        what = self._rng.choice(sorted({name for name, _ in among}))
+        return what, self._rng.choice([each for name, each in among if name == what])
 
     def _kill(self, what: str, process: Process) -> None:
         process.kill()
@@ -52,11 +59,11 @@ class Faults:
         process.start()
         self.happened[f"{what} {'stopped' if self._is_stopped(what) else 'killed'}"] += 1
 
-    def _pause(self, what: str, process: Process) -> None:
-        process.pause()
+    def _pause(self, what: str, paused: Pausable, how: str) -> None:
+        paused.pause()
         time.sleep(self._rng.uniform(1.0, 12.0))
-        process.resume()
-        self.happened[f"{what} stood still"] += 1
+        paused.resume()
+        self.happened[f"{what} {how}"] += 1
 
     def _is_stopped(self, what: str) -> bool:
         return what == "etcd" and not self._topology.kills_members

@@ -1,5 +1,6 @@
 """A control plane of many processes on one machine: three members of etcd, three API servers, two schedulers,
-two controller processes, and agents. Each of them may be killed, or stand still, and is started again."""
+two controller processes, and agents. Each of them may be killed, or stand still, and is started again.
+Servers may be cut off from etcd, schedulers and controllers from their server."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
+from tests.chaos.links import Link, Links
 from tests.chaos.victim import GONE, JSON, Answer, Client, Victim
 from tests.store.engines import EtcdCluster, EtcdServer, etcd_survives_kills
 
@@ -20,16 +23,20 @@ NODE_CPU = 4
 ANSWER_S = 5.0  # A server that stands still does not answer: the next one is asked.
 
 
-class Process(Protocol):
+class Pausable(Protocol):
+    """A process that may stand still, or links that may be cut."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class Process(Pausable, Protocol):
     """What a fault needs of a process."""
 
     def kill(self) -> None: ...
 
     def start(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
 
 
 class Part:
@@ -81,6 +88,21 @@ class StoppedMember:
         self.kill = member.stop
 
 
+class Cut:
+    """Links that are cut and healed together."""
+
+    def __init__(self, links: list[Link]) -> None:
+        self._links = links
+
+    def pause(self) -> None:
+        for link in self._links:
+            link.cut()
+
+    def resume(self) -> None:
+        for link in self._links:
+            link.heal()
+
+
 class AnyServer:
     """A client that asks the next server when one does not answer. One request at a time."""
 
@@ -109,8 +131,9 @@ class Topology:
         self.directory = directory
         self.etcd = EtcdCluster(directory / "etcd")
         self.kills_members = etcd_survives_kills()
-        store = ("--store", f"{self.etcd.url}?timeout=2", "--drain", "0")
-        self.servers = [PausableServer(directory / f"api-{number}", *store) for number in range(SERVERS)]
+        self._links = Links()
+        self.cuts: list[tuple[str, Cut]] = []  # (who is cut off, from all that it needs)
+        self.servers = [self._server(number) for number in range(SERVERS)]
         self._others: list[tuple[str, Part]] = []
 
     def start(self) -> None:
@@ -128,11 +151,24 @@ class Topology:
         for _, part in self._others:
             part.start()
 
+    def _server(self, number: int) -> PausableServer:
+        links = [self._links.to(member.endpoint) for member in self.etcd.members]
+        self.cuts.append(("api from etcd", Cut(links)))
+        members = ",".join(f"127.0.0.1:{link.port}" for link in links)
+        store = f"etcd://{members}?timeout=2"
+        return PausableServer(self.directory / f"api-{number}", "--store", store, "--drain", "0")
+
     def _decider(self, what: str, number: int) -> tuple[str, Part]:
-        name = f"{what}-{number}"
-        credentials = self._server_of(number).data / "credentials" / what
-        own = self.directory / name
-        return what, Part(own, what, "--kubeconfig", str(credentials), "--data", str(own / "data"))
+        own, server = self.directory / f"{what}-{number}", self._server_of(number)
+        address = urlsplit(server.url).netloc
+        link = self._links.to(address)
+        self.cuts.append((f"{what} from its server", Cut([link])))
+        own.mkdir()
+        kubeconfig = own / "kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        given = (server.data / "credentials" / what).read_text()
+        kubeconfig.write_text(given.replace(address, f"127.0.0.1:{link.port}"))
+        return what, Part(own, what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"))
 
     def _agent(self, number: int) -> tuple[str, Part]:
         own = self.directory / f"agents-{number}"
@@ -168,3 +204,4 @@ class Topology:
         ends += [server.kill for server in self.servers if server.alive]
         for end in [*ends, *(member.kill for member in self.etcd.members)]:
             end()
+        self._links.close()
