@@ -1,7 +1,7 @@
 """Three members of etcd, three API servers, two schedulers, two controller processes and twenty nodes, under
 load, while members and processes are killed, stand still, or are cut off from each other.
 
-    FATHOM_CHAOS_S=600 [FATHOM_TEST_ETCD=DIR] pytest -n 0 -s --full tests/chaos/test_topology.py
+    FATHOM_CHAOS_S=600 [FATHOM_TEST_ETCD=DIR] [FATHOM_TEST_FAKETIME=LIBRARY] script/test --full -n 0 -s FILE
 
 DIR has the programs of another release of etcd than the test dependency's, whose members are stopped and not
 killed, because it is known to lose data then.
@@ -22,6 +22,7 @@ import pytest
 from tests.chaos.topology import Pausable, Process, Topology
 from tests.chaos.topology_load import Churn, CounterReader, CounterWriter, PodFollower, Worker
 
+SEED = os.environ.get("FATHOM_CHAOS_SEED", "1")
 WRITERS = 4
 DEPLOYMENTS = [f"web-{number}" for number in range(6)]
 FAULTS_S = 60.0
@@ -134,10 +135,10 @@ class Trial:
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_nothing_is_lost_or_doubled_and_all_converges_while_anything_is_killed(tmp_path: Path) -> None:
-    topology = Topology(tmp_path)
+    topology = Topology(tmp_path, SEED)
     try:
         topology.start()
-        trial = Trial(topology, "1")
+        trial = Trial(topology, SEED)
         trial.run(float(os.environ.get("FATHOM_CHAOS_S", FAULTS_S)))
         assert trial.wrong == []
         assert trial.faults.ended == []

@@ -1,9 +1,15 @@
 """A control plane of many processes on one machine: three members of etcd, three API servers, two schedulers,
 two controller processes, and agents. Each of them may be killed, or stand still, and is started again.
-Servers may be cut off from etcd, schedulers and controllers from their server."""
+Servers may be cut off from etcd, schedulers and controllers from their server.
+
+Where FATHOM_TEST_FAKETIME names libfaketime, each process has a wall clock of its own that is up to half a
+minute wrong, and another one at each start.
+"""
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import signal
 import subprocess
@@ -20,6 +26,7 @@ from tests.store.engines import EtcdCluster, EtcdServer, etcd_survives_kills
 SERVERS, SCHEDULERS, CONTROLLERS = 3, 2, 2
 AGENTS, NODES_EACH = 4, 5
 NODE_CPU = 4
+CLOCK_WRONG_S = 30.0
 ANSWER_S = 5.0  # A server that stands still does not answer: the next one is asked.
 
 
@@ -39,18 +46,29 @@ class Process(Pausable, Protocol):
     def start(self) -> None: ...
 
 
+def wrong_clock(rng: random.Random) -> dict[str, str] | None:
+    """The environment of a process whose wall clock is wrong; None without libfaketime."""
+    if not (library := os.environ.get("FATHOM_TEST_FAKETIME")):
+        return None
+    wrong = f"{rng.uniform(-CLOCK_WRONG_S, CLOCK_WRONG_S):+.1f}s"
+    return {**os.environ, "LD_PRELOAD": library, "FAKETIME": wrong, "DONT_FAKE_MONOTONIC": "1"}
+
+
 class Part:
     """`fathom serve …` until it is killed; `start` begins it anew."""
 
-    def __init__(self, directory: Path, *words: str) -> None:
+    def __init__(self, directory: Path, rng: random.Random, *words: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        self._rng = rng
         self.log = directory / "log"
         self._command = [sys.executable, "-m", "fathom.cli", "serve", *words]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=wrong_clock(self._rng)
+            )
 
     @property
     def alive(self) -> bool:
@@ -72,6 +90,14 @@ class Part:
 
 class PausableServer(Victim):
     """An API server that may also stand still."""
+
+    def __init__(self, directory: Path, rng: random.Random, *arguments: str) -> None:
+        super().__init__(directory, *arguments)
+        self._rng = rng
+
+    def start(self) -> None:
+        self.env = wrong_clock(self._rng)
+        super().start()
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
@@ -127,8 +153,9 @@ class AnyServer:
 
 
 class Topology:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, seed: str) -> None:
         self.directory = directory
+        self._rng = random.Random(f"clocks {seed}")
         self.etcd = EtcdCluster(directory / "etcd")
         self.kills_members = etcd_survives_kills()
         self._links = Links()
@@ -156,7 +183,7 @@ class Topology:
         self.cuts.append(("api from etcd", Cut(links)))
         members = ",".join(f"127.0.0.1:{link.port}" for link in links)
         store = f"etcd://{members}?timeout=2"
-        return PausableServer(self.directory / f"api-{number}", "--store", store, "--drain", "0")
+        return PausableServer(self.directory / f"api-{number}", self._rng, "--store", store, "--drain", "0")
 
     def _decider(self, what: str, number: int) -> tuple[str, Part]:
         own, server = self.directory / f"{what}-{number}", self._server_of(number)
@@ -168,14 +195,15 @@ class Topology:
         kubeconfig.touch(mode=0o600)
         given = (server.data / "credentials" / what).read_text()
         kubeconfig.write_text(given.replace(address, f"127.0.0.1:{link.port}"))
-        return what, Part(own, what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"))
+        words = (what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"))
+        return what, Part(own, self._rng, *words)
 
     def _agent(self, number: int) -> tuple[str, Part]:
         own = self.directory / f"agents-{number}"
         nodes = ("--node", f"group-{number}", "--nodes", str(NODES_EACH), "--zones", "a,b,c")
         size = ("--cpu", str(NODE_CPU), "--memory", "8Gi")
         up = ("--up", str(self._server_of(number).data), "--data", str(own / "data"))
-        return "agent", Part(own, "agent", *nodes, *size, *up, "--driver", "simulated")
+        return "agent", Part(own, self._rng, "agent", *nodes, *size, *up, "--driver", "simulated")
 
     def _server_of(self, number: int) -> PausableServer:
         return self.servers[number % SERVERS]
