@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 import msgspec
 
 from fathom.model.body import Body
+from fathom.store.keys import RAISE_KEY
 from fathom.store.protocol import BadCommit, Committed, Delete, Entry, Expect, Page, Put, Store
 from fathom.store.unusable import StoreUnusable
 
 MIGRATION_KEY = "/fathom/migration"  # Beside the API's registry, not in it.
-RAISE_KEY = "/fathom/revision-raised"
 
 # What a store keeps about itself, such as marks of times with its own revisions.
 OWN_PREFIXES = ("/fathom/", "/health/")

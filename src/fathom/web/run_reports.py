@@ -17,11 +17,10 @@ from fathom.model.body import encode_json
 from fathom.model.errors import bad_request, no_such_path
 from fathom.model.objects import lookup
 from fathom.steer.report import report_text
+from fathom.web.merged_watches import NOT_PASSED_ON
 
 REPORTS = "/ui/runbook-reports/"
 OWN_KINDS = "/apis/fathom.dev/v1alpha1"
-# Of the request for the report: those that are made for it have their own.
-NOT_PASSED_ON = frozenset({"content-length", "content-type", "transfer-encoding", "expect", "accept"})
 
 
 async def report(request: Request, send: Send) -> Response:

@@ -13,6 +13,9 @@ from fathom.controllers.overrides.plan_routes import effects_of
 from fathom.kinds.override_changes import AT_THE_WRITE, OVERRIDE_CONTROLLER
 from fathom.kinds.override_status import (
     DEGRADED,
+    EFFECTIVE,
+    OBSERVED,
+    REPAIR_COMPLETE,
     STOPPED,
     Acknowledger,
     Observers,
@@ -24,9 +27,6 @@ from fathom.kinds.override_status import (
 from fathom.kinds.scheduler_override import ChangeState, Effect, SchedulerOverride, override_active
 from fathom.model.conditions import Status, conditions_of, set_conditions, without_condition
 from fathom.model.objects import Obj
-
-OBSERVED, EFFECTIVE = "SchedulerOverrideObserved", "Effective"
-REPAIR_COMPLETE = "RepairComplete"
 
 
 class OverrideReport(msgspec.Struct, frozen=True):

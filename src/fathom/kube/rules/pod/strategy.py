@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from fathom.kube.definitions.repeats import SPEC_BYTES_MAX
 from fathom.kube.rules.base import Strategy, WriteMoment
 from fathom.kube.rules.pod.affinity import merge_label_keys
 from fathom.kube.rules.pod.defaults import default_pod
@@ -22,8 +23,6 @@ from fathom.model.objects import Obj, labels_of, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
 
 WITH_RESOURCES = ("containers", "initContainers")
-
-SPEC_BYTES_MAX = 16 << 10  # Larger specs are not cached: the cache takes some megabytes at most.
 
 
 class PodStrategy(Strategy):
