@@ -1,6 +1,6 @@
 """A user's CustomResourceDefinition: its defaults, its status, and the Kind that it defines.
 
-Validation is in `crd`. Pure functions over the definition's object; a strategy calls them, and the registry
+Validation is in `crd`. Pure functions over the definition's object; the rules call them, and the registry
 gets the Kind.
 """
 

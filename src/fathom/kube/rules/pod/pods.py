@@ -1,4 +1,4 @@
-"""The strategy of Pods."""
+"""The rules of Pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from fathom.kube.definitions.repeats import SPEC_BYTES_MAX
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.pod.affinity import merge_label_keys
 from fathom.kube.rules.pod.defaults import default_pod
 from fathom.kube.rules.pod.pod_resources import with_pod_level
@@ -25,7 +25,7 @@ from fathom.model.pod_phase import TERMINAL_PHASES
 WITH_RESOURCES = ("containers", "initContainers")
 
 
-class PodStrategy(Strategy):
+class PodRules(KindRules):
     repeats = True
 
     def default(self, obj: Obj) -> None:
