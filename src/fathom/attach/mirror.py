@@ -83,11 +83,13 @@ def first_changes(
         entry = missing.pop(key, None)
         before = None if entry is None else entry.body.obj
         if before is None or before != canonical(obj):
-            told = copied_before and before is not None
-            changes.append(ObservedChange(resource, key, before, obj, told))
+            reported = copied_before and before is not None
+            changes.append(ObservedChange(resource, key, before, obj, reported))
     # A server begins with namespaces of its own, which the cluster may not have: their end is no news of it.
-    told = copied_before and resource != "namespaces"
-    changes += [ObservedChange(resource, key, entry.body.obj, None, told) for key, entry in missing.items()]
+    reported = copied_before and resource != "namespaces"
+    changes += [
+        ObservedChange(resource, key, entry.body.obj, None, reported) for key, entry in missing.items()
+    ]
     return changes
 
 

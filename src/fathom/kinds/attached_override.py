@@ -215,8 +215,10 @@ def _state(name: str, refused: OverrideRefusal | None, unmatched: str = "") -> C
 def _conditions(
     obj: Obj, override: SchedulerOverride, who: Observers, changes: list[ChangeState], *, now: str
 ) -> list[Obj]:
-    told = {OBSERVED: _observed(who), EFFECTIVE: _effective(changes)}
-    return set_conditions(conditions_of(obj), told, observed_generation=override.metadata.generation, now=now)
+    stated = {OBSERVED: _observed(who), EFFECTIVE: _effective(changes)}
+    return set_conditions(
+        conditions_of(obj), stated, observed_generation=override.metadata.generation, now=now
+    )
 
 
 def _observed(who: Observers) -> tuple[Status, str, str]:

@@ -59,9 +59,9 @@ def cp(
     origin, goal = place_of(source), place_of(target)
     if bool(origin.pod) == bool(goal.pod):
         raise Problem("one of the two must be in a pod, as POD:PATH, and the other on this machine")
-    at, found = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
-    pod = pods_named(ServerConnection(found), (origin.pod or goal.pod,), at, "")[0]
-    where = PodConnections(found, at, str(pod["metadata"]["name"]))
+    at, config = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
+    pod = pods_named(ServerConnection(config), (origin.pod or goal.pod,), at, "")[0]
+    where = PodConnections(config, at, str(pod["metadata"]["name"]))
     chosen = container_of(pod, container)
     return _copy_out(where, chosen, origin, goal) if origin.pod else _copy_in(where, chosen, origin, goal)
 

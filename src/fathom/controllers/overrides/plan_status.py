@@ -99,12 +99,12 @@ def _conditions(
 ) -> list[Obj]:
     # An extended override may have ended before.
     conditions = without_condition(conditions_of(obj), REPAIR_COMPLETE)
-    told = {
+    stated = {
         OBSERVED: _observed(who),
         EFFECTIVE: _effective(changes, in_force=in_force),
         DEGRADED: _degraded(who),
     }
-    return set_conditions(conditions, told, observed_generation=override.metadata.generation, now=now)
+    return set_conditions(conditions, stated, observed_generation=override.metadata.generation, now=now)
 
 
 def _observed(who: Observers) -> tuple[Status, str, str]:

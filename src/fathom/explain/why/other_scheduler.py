@@ -75,10 +75,10 @@ def waiting_details(case: PodCase, placement: Placement) -> tuple[DetailGroup, .
     who = other_scheduler(case)
     if not who:
         return ()
-    said = str(case.condition("PodScheduled").get("message") or "")
+    message = str(case.condition("PodScheduled").get("message") or "")
     given = f"node {placement.node}" if placement.node else placement.message
     lines = (
-        f"{who} says: {said}" if said else f"{who} has said nothing yet",
+        f"{who} says: {message}" if message else f"{who} has said nothing yet",
         f"the same rules give: {given}",
     )
     return (DetailGroup(who, lines), not_known(who))

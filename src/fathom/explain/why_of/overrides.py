@@ -207,11 +207,13 @@ def _trouble(
 
 def _degraded(override: SchedulerOverride) -> SubjectTrouble | None:
     """Somebody has acknowledged it, and may not run any more."""
-    said = [each for each in override.status.conditions if each.type == DEGRADED and each.status == "True"]
-    if not said:
+    conditions = [
+        each for each in override.status.conditions if each.type == DEGRADED and each.status == "True"
+    ]
+    if not conditions:
         return None
     change = Change("start what has stopped; until then not all of it is carried out", "", OPERATOR)
-    return SubjectTrouble("is degraded", said[0].message, change)
+    return SubjectTrouble("is degraded", conditions[0].message, change)
 
 
 def _residue_trouble(override: SchedulerOverride) -> SubjectTrouble:
