@@ -24,7 +24,7 @@ PACKAGES = (
     "gateway",
     "steer",
 )
-# Elsewhere much is read from texts, and called `text`: what users typed, files, formats. Not what is called so:
+# In other packages a `text` may be anything that is read: what a user typed, a file, a format. These are not.
 SENTENCES = frozenset({"message", "verdict", "detail", "why"})
 TEXTS = SENTENCES | {"text", "texts"}
 TAKING_APART = frozenset(

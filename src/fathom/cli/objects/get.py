@@ -70,7 +70,8 @@ def get(
         str, Parameter(help="Only objects with these fields: status.phase=Running,spec.nodeName=node-1")
     ] = "",
     watch: Annotated[
-        bool, Parameter(name=("--watch", "-w"), negative=(), help="Go on: a line for each change.")
+        bool,
+        Parameter(name=("--watch", "-w"), negative=(), help="Keep watching: print a line for each change."),
     ] = False,
     watch_only: Annotated[
         bool, Parameter(negative=(), help="As --watch, without the objects that are there already.")

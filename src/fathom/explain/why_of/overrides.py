@@ -161,9 +161,7 @@ def _unapproved(override: SchedulerOverride, now_ns: int) -> SubjectTrouble | No
         cause = f"{asked.approver} refused it at {asked.approved_at}"
         return SubjectTrouble("was refused", cause, Change("create another", "", override.status.author))
     namespace, name = override.metadata.key
-    cause = (
-        f"nobody has approved this spec, and nothing is in force before; it lapses at {timestamp(ends_ns)}"
-    )
+    cause = f"nobody has approved this spec: it is not in force, and lapses at {timestamp(ends_ns)}"
     who = f"somebody other than {', '.join(asked.requested_by)} who may approve overrides in {namespace}"
     command = f"fathom override approve {name} -n {namespace}"
     change = Change("approve it", command, who)
