@@ -35,6 +35,11 @@ Operation = dict[str, object]
 Path = Sequence[str | int]  # ('spec', 'containers', 0, 'image')
 
 
+def word(text: str) -> str:
+    """As one word of a command. Texts of the cluster may hold anything, also another command."""
+    return shlex.quote(text)
+
+
 def kubectl(*words: str, namespace: str = "") -> str:
     return shlex.join(["kubectl", *(("-n", namespace) if namespace else ()), *words])
 
