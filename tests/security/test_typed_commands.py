@@ -17,6 +17,8 @@ from tests.explain.builders import node, why
 from tests.explain.builders import pod as waiting_pod
 from tests.explain.evidence_of import condition, deployment, explain, obj
 
+from fathom.explain.why.commands import word
+
 SOURCE = Path(__file__).parents[2] / "src" / "fathom"
 EVIL = "x; touch owned #$(id)`id`'\"\n"
 COMMAND = re.compile("(kubectl|fathom) (?!has )")  # Not the sentence "fathom has no controller for …".
@@ -27,7 +29,7 @@ MADE_OF_WORDS = frozenset({"within", "of_container", "set_to", "REPLACE", "DECLA
 def test_the_name_of_a_scheduler_is_one_word() -> None:
     explanation = why(pod_evidence(pods=[waiting_pod(schedulerName=EVIL)], nodes=[node("a")]))
     assert explanation.change is not None
-    assert shlex.split(explanation.change.command) == ["fathom", "serve", "scheduler", "--name", EVIL]
+    assert shlex.split(explanation.change.command) == ["fathom", "serve", "scheduler", f"--name={EVIL}"]
 
 
 def autoscaler(kind: str, name: str, *conditions: dict[str, object]) -> dict[str, object]:
@@ -41,15 +43,32 @@ def autoscaler(kind: str, name: str, *conditions: dict[str, object]) -> dict[str
 
 
 def test_the_target_of_an_autoscaler_is_one_word() -> None:
-    lost = condition("AbleToScale", "False", "FailedGetScale", "not found")
-    change = explain(autoscaler(f"Kind {EVIL}", EVIL, lost)).change
-    assert change is not None
-    assert shlex.split(change.command) == ["kubectl", "create", f"kind {EVIL}", EVIL]
     able, disabled = condition("AbleToScale", "True"), condition("ScalingActive", "False", "ScalingDisabled")
     change = explain(autoscaler("Deployment", EVIL, able, disabled), deployment()).change
     assert change is not None
     words = ["kubectl", "scale", f"deployment/{EVIL}", "-n", "shop", "--replicas=1"]
     assert shlex.split(change.command) == words
+
+
+def test_a_name_that_would_be_an_option_is_left_to_the_person() -> None:
+    assert (word("web-1"), word("a b"), word("--kubeconfig=other")) == ("web-1", "'a b'", "NAME")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "command"),
+    [
+        ("Deployment", "web", "kubectl create deployment web"),
+        ("Deployment", EVIL, ""),
+        ("Deployment", "--kubeconfig=other", ""),
+        ("-f", "https://example.com/all.yaml", ""),
+        ("Rocket", "web", ""),
+    ],
+)
+def test_a_target_that_is_not_there_is_no_option_of_kubectl(kind: str, name: str, command: str) -> None:
+    lost = condition("AbleToScale", "False", "FailedGetScale", "not found")
+    change = explain(autoscaler(kind, name, lost)).change
+    assert change is not None
+    assert change.command == command
 
 
 def unquoted(source: str) -> list[str]:

@@ -141,7 +141,7 @@ def _no_scheduler(case: PodCase) -> OwnTrouble:
             cause, Change(f"start a scheduler named {name}", "", OPERATOR), f"scheduler {name!r} starts"
         )
     change = Change(
-        f"start a scheduler named {name}", f"fathom serve scheduler --name {word(name)}", OPERATOR
+        f"start a scheduler named {name}", f"fathom serve scheduler --name={word(name)}", OPERATOR
     )
     cause = f"no scheduler named {name!r} has a lease in {SYSTEM_NAMESPACE} or a decision on record"
     return OwnTrouble(cause, change, f"scheduler {name!r} starts")

@@ -26,6 +26,7 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.explain.why_of.replica_sets import explain_replica_set
 from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.formats import dns_subdomain
 from fathom.model.objects import Key, Obj, key_of, lookup
 
 CONTROLLER = "autoscaling"
@@ -126,9 +127,9 @@ def _without_target(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
     existing = [key_of(obj).name for obj in evidence.objects.list(resource, key_of(autoscaler).namespace)]
     near = [other for other in existing if other.startswith(name[:3])] or existing
     if not resource or not near:
-        change = Change(
-            f"create {kind} {name}", f"kubectl create {word(kind.lower())} {word(name)}", _owner(autoscaler)
-        )
+        is_name = resource and not dns_subdomain(name)  # Else it is any text, also an option of kubectl.
+        command = f"kubectl create {word(kind.lower())} {word(name)}" if is_name else ""
+        change = Change(f"create {kind} {name}", command, _owner(autoscaler))
         return SubjectTrouble("cannot scale", message, change)
     patch = f'{{"spec":{{"scaleTargetRef":{{"name":"{near[0]}"}}}}}}'
     change = Change(
