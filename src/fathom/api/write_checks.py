@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.api.core import Call, Core
+from fathom.api.custom import DEFINITIONS, ownership_causes
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules import metadata as metadata_rules
@@ -42,6 +43,8 @@ def validate_create(core: Core, call: Call, obj: Obj) -> None:
         causes += shape
         if not shape:  # The rules of a fathom.dev kind rely on its schema.
             causes += rules.validate_create(obj)
+        if not causes and call.kind.resource == DEFINITIONS:
+            causes += ownership_causes(obj, core.registry)
         return causes
 
     _refuse(call.kind, obj, check)

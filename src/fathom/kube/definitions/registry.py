@@ -80,6 +80,9 @@ class Registry:
         """Whether a CRD defines it."""
         return resource in self._custom
 
+    def is_built_in_group(self, group: str) -> bool:
+        return any(kind.group == group and kind.resource not in self._custom for kind in self.kinds())
+
     def remove_custom(self, resource: str) -> None:
         """Remove a CRD's kind; an unknown or a built-in resource is ignored."""
         if resource in self._custom:
