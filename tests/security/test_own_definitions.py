@@ -94,3 +94,43 @@ def test_a_definition_of_a_built_in_kind_that_is_in_the_store_does_not_stop_the_
         resource = "customresourcedefinitions.apiextensions.k8s.io"
         kinds.observe(resource, "reservations.fathom.dev", body, None, 7)
         assert registry.by_resource("reservations.fathom.dev") is before
+
+
+def test_a_status_that_somebody_else_wrote_does_not_keep_a_definition_for_ever(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        assert (await api.post(DEFINITIONS, definition("rockets.example.com"))).status == 201
+        path = f"{DEFINITIONS}/rockets.example.com"
+        bare = {
+            "conditions": [
+                {"type": "Established", "status": "True"},
+                {"type": "NamesAccepted", "status": "True"},
+            ]
+        }
+        assert (await api.patch(f"{path}/status", {"status": bare})).status == 200
+        changed = await api.patch(path, {"metadata": {"labels": {"a": "b"}}})
+        assert changed.status == 200, changed.obj
+        assert all(each["lastTransitionTime"] for each in changed.obj["status"]["conditions"])
+        await api.delete(path)
+
+        async def gone() -> bool:
+            return (await api.get(path)).status == 404
+
+        await api.eventually(gone)
+
+    tell(story, tmp_path)
+
+
+def test_two_definitions_of_one_kind_come_and_go() -> None:
+    """The server accepts the name of a kind once. But whoever may write the status of definitions can say
+    that another one with that name is established, too."""
+    registry = Registry.builtin()
+    kinds, resource = CustomKinds(registry), "customresourcedefinitions.apiextensions.k8s.io"
+    for name in ("rockets.example.com", "shuttles.example.com"):
+        stored = definition(name)
+        stored["spec"]["names"]["kind"] = "Rocket"
+        stored["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+        kinds.observe(resource, name, Body(stored), None, 7)
+    for name in ("rockets.example.com", "shuttles.example.com"):
+        kinds.observe(resource, name, None, None, 8)
+        assert registry.by_resource(name) is None
+    assert registry.by_gvk("example.com", "v1alpha1", "Rocket") is None
