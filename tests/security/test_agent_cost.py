@@ -8,6 +8,7 @@ import pytest
 from tests.agent.objects import pod
 
 from fathom.agent.host.environment import Surroundings, Unresolved, environment
+from fathom.agent.host.files import check_amounts
 from fathom.agent.host.launch import expanded_words
 from fathom.agent.variable_expansion import TOTAL_CHARS_MAX, WORD_CHARS_MAX, with_words
 from fathom.model.objects import Obj
@@ -62,3 +63,50 @@ def test_the_command_of_a_probe_that_would_be_too_long_stays_as_it_is() -> None:
     assert with_words(many, container) == many
     few = {"exec": {"command": ["test", "$(BIG)"]}}
     assert with_words(few, container) == {"exec": {"command": ["test", "x" * 100_000]}}
+
+
+def projections(count: int, **source: Obj) -> list[Obj]:
+    return [{"name": "v", "projected": {"sources": [source] * count}}]
+
+
+def items(count: int) -> list[Obj]:
+    return [{"key": "k", "path": f"p{n}"} for n in range(count)]
+
+
+ANNOTATIONS = {"path": "a", "fieldRef": {"fieldPath": "metadata.annotations"}}
+
+
+@pytest.mark.parametrize(
+    "volumes",
+    [
+        projections(80, secret={"name": "large"}),
+        projections(20, configMap={"name": "wide"}),
+        [{"name": f"v{n}", "secret": {"secretName": "large"}} for n in range(80)],
+        [{"name": f"v{n}", "configMap": {"name": "wide"}} for n in range(20)],
+        [
+            {
+                "name": "v",
+                "configMap": {
+                    "name": "wide",
+                    "items": [{"key": "k1", "path": f"p{n}"} for n in range(20_000)],
+                },
+            }
+        ],
+        projections(
+            80, downwardAPI={"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.annotations"}}] * 10}
+        ),
+    ],
+)
+def test_a_pod_does_not_name_one_object_so_often_that_its_agent_is_busy_with_it(volumes: list[Obj]) -> None:
+    objects = around(
+        config_maps={"wide": {"data": {f"k{n}": "v" for n in range(1000)}}},
+        secrets={"large": {"data": {"k": "QUFB" * 250_000}}},
+    )
+    objects.pod["metadata"]["annotations"] = {"a": "x" * 200_000}
+    with pytest.raises(Unresolved, match="the volumes of the pod"):
+        check_amounts(volumes, objects)
+    check_amounts(volumes[:5] if len(volumes) > 1 else projections(5, secret={"name": "large"}), objects)
+
+
+def test_objects_that_are_not_there_are_left_to_who_makes_the_volume() -> None:
+    check_amounts(projections(5, secret={"name": "missing"}), around())
