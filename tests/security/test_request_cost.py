@@ -342,6 +342,22 @@ def _with_entries(spec: Obj, entries: dict[str, list[Obj]]) -> Obj:
     }
 
 
+def test_an_autoscaler_of_very_many_metrics_or_policies_is_refused(world: World) -> None:
+    """Its controller reads every pod of the target for every metric, every few seconds."""
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
+    for metrics, policies, status in ((100, 100, 201), (101, 1, 422), (1, 101, 422), (20_000, 1, 422)):
+        spec = {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": cpu}] * metrics,
+            "behavior": {"scaleUp": {"policies": [policy] * policies}},
+        }
+        where = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
+        body = encoded({"metadata": {"generateName": "a-"}, "spec": spec})
+        assert world.send("POST", where, body, query={"dryRun": ["All"]}).status == status
+
+
 def test_very_many_containers_under_very_many_quotas_are_counted_once(world: World) -> None:
     world.send("POST", "/api/v1/namespaces", encoded({"metadata": {"name": "quotas"}}))
     where = "/api/v1/namespaces/quotas"

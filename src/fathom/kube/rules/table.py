@@ -23,6 +23,7 @@ from fathom.kube.rules.own_kinds import OwnRules
 from fathom.kube.rules.pod.pods import PodRules
 from fathom.kube.rules.storage.configmaps import ConfigMapRules, SecretRules
 from fathom.kube.rules.storage.volumes import PersistentVolumeClaimRules, PersistentVolumeRules
+from fathom.kube.rules.workloads.autoscalers import AutoscalerRules
 from fathom.kube.rules.workloads.cronjobs import CronJobRules
 from fathom.kube.rules.workloads.deployments import DeploymentRules
 from fathom.kube.rules.workloads.disruption_budgets import PodDisruptionBudgetRules
@@ -58,6 +59,7 @@ RULES: Mapping[str, KindRules] = MappingProxyType(
         "deployments.apps": DeploymentRules(),
         "replicasets.apps": ReplicaSetRules(),
         "statefulsets.apps": StatefulSetRules(),
+        "horizontalpodautoscalers.autoscaling": AutoscalerRules(),
         "cronjobs.batch": CronJobRules(),
         "jobs.batch": JobRules(),
         "certificatesigningrequests.certificates.k8s.io": CertificateRequestRules(),
