@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.attach.scheduled import accepted
 from tests.cli.asking import node, pod
-from tests.clients.running import Server, _until_ready, tls_of
+from tests.clients.running import Server, _until_ready, server_of
 
 from fathom.attach.installed import objects_to_install
 from fathom.kinds.override_policy import SETTLES_S
@@ -52,7 +52,7 @@ def foreign(tmp_path: Path) -> Iterator[Server]:
     data, log = tmp_path / "foreign", tmp_path / "foreign.log"
     with started([sys.executable, "-c", PLAIN, str(data)], log) as (process, said):
         url = next(line for line in said if " on https" in line).split(" on ")[1].split(",")[0]
-        yield Server(process, url, data, log, tls_of(data / "kubeconfig"))
+        yield server_of(process, url, data, log)
 
 
 def fathom(*words: str, code: int = 0, cwd: Path | None = None) -> str:

@@ -46,6 +46,7 @@ class Victim:
         self._arguments = arguments
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
+        self.env: dict[str, str] | None = None  # Of the next start.
         directory.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -75,7 +76,9 @@ class Victim:
             *self._arguments,
         ]
         with self.log.open("a") as errors:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env=self.env
+            )
         said = _until_ready(self._process)
         assert said, f"`fathom serve api` did not get ready:\n{self.log.read_text()}"
         self.url = said[0].split(" on ")[1].split(",")[0]

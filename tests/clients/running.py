@@ -20,6 +20,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from fathom.client.kubeconfig import read_context, token_of
+from fathom.client.kubeconfig import tls_of as tls_of_context
+
 STOP_S_MAX = 20
 
 
@@ -46,24 +49,24 @@ def ordinary_account(uid: int) -> Account | None:
     return None
 
 
-@dataclass(frozen=True)
-class Server:
-    process: subprocess.Popen[str]
-    url: str
-    data: Path
-    log: Path
-    tls: ssl.SSLContext
+@dataclass(frozen=True, kw_only=True)
+class Kubernetes:
+    """An API server that somebody runs, ours or another."""
 
-    @property
-    def kubeconfig(self) -> Path:
-        return self.data / "kubeconfig"
+    url: str
+    kubeconfig: Path
+    tls: ssl.SSLContext
+    token: str = ""
 
     def request(self, method: str, path: str, body: Any = None, *, media: str = "application/json") -> Any:
         """One request as the administrator, for what a test needs but does not test. Refusals fail."""
         connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, context=self.tls, timeout=20)
         try:
             sent = None if body is None else json.dumps(body)
-            connection.request(method, path, body=sent, headers={"content-type": media})
+            headers = {"content-type": media}
+            if self.token:
+                headers["authorization"] = f"Bearer {self.token}"
+            connection.request(method, path, body=sent, headers=headers)
             answer = connection.getresponse()
             text = answer.read().decode()
         finally:
@@ -74,6 +77,28 @@ class Server:
     def patch(self, path: str, body: Any) -> Any:
         """What a controller would write, most often a status."""
         return self.request("PATCH", path, body, media="application/merge-patch+json")
+
+
+def kubernetes_of(kubeconfig: Path) -> Kubernetes:
+    """The cluster of a kubeconfig's current context."""
+    context = read_context([kubeconfig])
+    return Kubernetes(
+        url=context.url.geturl(), kubeconfig=kubeconfig, tls=tls_of_context(context), token=token_of(context)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server(Kubernetes):
+    """A server that the test started."""
+
+    process: subprocess.Popen[str]
+    data: Path
+    log: Path
+
+
+def server_of(process: subprocess.Popen[str], url: str, data: Path, log: Path) -> Server:
+    kubeconfig = data / "kubeconfig"
+    return Server(process=process, url=url, data=data, log=log, kubeconfig=kubeconfig, tls=tls_of(kubeconfig))
 
 
 @contextmanager
@@ -104,7 +129,7 @@ def running(
         said = _until_ready(process)
         assert said, f"`fathom serve api` did not get ready:\n{log.read_text()}"
         url = said[0].split(" on ")[1].split(",")[0]
-        yield Server(process, url, data, log, tls_of(data / "kubeconfig"))
+        yield server_of(process, url, data, log)
         assert process.poll() is None, f"the server died:\n{log.read_text()}"
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_S_MAX) == 0, log.read_text()

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from tests.api.harness import ADMIN, Api, serving
-from tests.clients.running import Server, running
+from tests.clients.running import Server, running, server_of
 from tests.control.greetings import EXAMPLES, definition, example, greeting
 from tests.store.engines import EtcdServer, Place, bounds_of, running_etcd
 
@@ -152,12 +152,8 @@ class Mortal:
 
     @property
     def server(self) -> Server:
-        from tests.clients.running import tls_of
-
-        kubeconfig = self.data / "kubeconfig"
-        text = kubeconfig.read_text()
-        url = text.split("server: ")[1].split()[0].strip('"')
-        return Server(self.process, url, self.data, self.log, tls_of(kubeconfig))
+        url = (self.data / "kubeconfig").read_text().split("server: ")[1].split()[0].strip('"')
+        return server_of(self.process, url, self.data, self.log)
 
 
 def test_the_tutorial_converges_through_the_death_of_its_server(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def cpu_s(work: Callable[[], Any]) -> float:
+    gc.collect()
+    gc.freeze()  # What earlier requests have left is no cost of this one.
     started = process_cpu_s()
     work()
     return process_cpu_s() - started
@@ -48,7 +50,6 @@ def cpu_s(work: Callable[[], Any]) -> float:
 def cost(work: Callable[[int], float]) -> Cost:
     """`work` sends the request with so many entries and says what it took. Measured again where it looks bad:
     a busy machine makes anything slow for a moment, and nothing fast."""
-    gc.collect()
     few_s, many_s = work(FEW), work(MANY)
     for _ in range(TRIES - 1):
         if Cost(few_s, many_s).is_fine:

@@ -43,6 +43,29 @@ async def cluster(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
+SERVERS = ("api-1", "api-2", "api-3")
+TWENTY_NODES = tuple(f"node-{number}" for number in range(1, 21))
+
+
+@scenario(
+    Menu(processes=(*DECIDERS, *TWENTY_NODES), servers=SERVERS, kinds=KINDS, seconds=40, most=10),
+    servers=len(SERVERS),
+    checkers=checkers,
+    scale=4,
+)
+async def three_servers_and_twenty_nodes(world: World) -> None:
+    """Workloads are scaled and rolled out on a control plane of three API servers, two schedulers and two
+    controller processes while all of it fails: in the end each has its replicas, each pod bound once."""
+    run_real_cluster(world, nodes=TWENTY_NODES, servers=len(SERVERS))
+    for name in ("web", "api"):
+        await world.apply(DEPLOYMENTS, deployment(name, 10, cpu="500m"))
+    for step in range(world.scale):
+        await world.sleep(3 + 6 * world.rng.random())
+        name, replicas = world.rng.choice(("web", "api")), world.rng.randrange(1, 30)
+        await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=2 + step // 2, cpu="500m"))
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
 @scenario(Menu(processes=DECIDERS, kinds=KINDS, seconds=30, most=5), checkers=checkers)
 async def a_node_dies(world: World) -> None:
     """A node dies: its pods are replaced on other nodes, once, and only when the node is certainly gone."""
@@ -115,6 +138,7 @@ async def a_crash_at_any_write_of_a_cluster(world: World) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     cluster,
+    three_servers_and_twenty_nodes,
     a_node_dies,
     binding_during_node_failure,
     a_crash_at_any_write_of_a_cluster,
