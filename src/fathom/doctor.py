@@ -75,24 +75,26 @@ def examine(examined: Examined) -> Iterator[Finding]:
 
 
 def _python(_: Examined) -> Finding:
-    found = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
-    return Finding("python", "ok", found)
+    versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    return Finding("python", "ok", versions)
 
 
 def _kernel(_: Examined) -> Finding:
-    found = f"{platform.system()} {platform.release()}, {len(os.sched_getaffinity(0))} cores"
+    kernel = f"{platform.system()} {platform.release()}, {len(os.sched_getaffinity(0))} cores"
     if platform.system() != "Linux":
-        return Finding("kernel", "failure", found, "agents need Linux: use a virtual machine")
-    return Finding("kernel", "ok", found)
+        return Finding("kernel", "failure", kernel, "agents need Linux: use a virtual machine")
+    return Finding("kernel", "ok", kernel)
 
 
 def _memory(_: Examined) -> Finding:
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free_bytes = int(fields["MemAvailable"].split()[0]) * 1024
-    found = f"{free_bytes / GIB:.1f} GiB available"
+    available = f"{free_bytes / GIB:.1f} GiB available"
     if free_bytes < MEMORY_WARN_BYTES:
-        return Finding("memory", "warning", found, "a cluster of three nodes takes about 0.5 GiB: free some")
-    return Finding("memory", "ok", found)
+        return Finding(
+            "memory", "warning", available, "a cluster of three nodes takes about 0.5 GiB: free some"
+        )
+    return Finding("memory", "ok", available)
 
 
 def _disk(examined: Examined) -> Finding:
@@ -105,40 +107,40 @@ def _disk(examined: Examined) -> Finding:
         os.posix_fallocate(file.fileno(), 0, 1 << 20)
         os.fsync(file.fileno())
     free_bytes = shutil.disk_usage(place).free
-    found = f"{free_bytes / GIB:.1f} GiB free for {examined.data}"
+    free = f"{free_bytes / GIB:.1f} GiB free for {examined.data}"
     if free_bytes < DISK_FAIL_BYTES:
-        return Finding("disk", "failure", found, "free some, or choose another directory with --data")
+        return Finding("disk", "failure", free, "free some, or choose another directory with --data")
     if free_bytes < DISK_WARN_BYTES:
-        return Finding("disk", "warning", found, "the records of a busy cluster take up to 2 GiB: free some")
-    return Finding("disk", "ok", found)
+        return Finding("disk", "warning", free, "the records of a busy cluster take up to 2 GiB: free some")
+    return Finding("disk", "ok", free)
 
 
 def _data(examined: Examined) -> Finding:
     try:
-        found = data_format.check(examined.data)
+        version = data_format.check(examined.data)
     except data_format.UnknownFormat as error:
         return Finding("data", "failure", error.problem, error.advice)
-    if not found:
+    if not version:
         return Finding("data", "ok", f"{examined.data} is new, or from before format 1")
-    return Finding("data", "ok", f"{examined.data} has format {found}")
+    return Finding("data", "ok", f"{examined.data} has format {version}")
 
 
 def _files(_: Examined) -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    found = f"{soft} open files a process"
+    limit = f"{soft} open files a process"
     if soft < FILES_MIN and hard < FILES_MIN:
-        return Finding("files", "warning", found, f"allow {FILES_MIN}: ulimit -n {FILES_MIN}")
-    return Finding("files", "ok", found)
+        return Finding("files", "warning", limit, f"allow {FILES_MIN}: ulimit -n {FILES_MIN}")
+    return Finding("files", "ok", limit)
 
 
 def _clock(_: Examined) -> Finding:
     now_s = time.time()
-    found = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_s))
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_s))
     if now_s < EARLIEST_S:
-        return Finding("clock", "failure", found, "set the clock: certificates would not be valid yet")
+        return Finding("clock", "failure", now, "set the clock: certificates would not be valid yet")
     is_followed = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(ADJTIMEX_BYTES)) != TIME_ERROR
     how = "set by NTP" if is_followed else "not set by NTP, which only servers on several machines need"
-    return Finding("clock", "ok", f"{found}, {how}")
+    return Finding("clock", "ok", f"{now}, {how}")
 
 
 def _port(examined: Examined) -> Finding:
@@ -197,17 +199,17 @@ def _kubectl() -> Finding:
     program = shutil.which("kubectl")
     if program is None:
         return Finding("kubectl", "ok", "not installed: `fathom get`, `apply`, `logs` and others do its work")
-    version = _output([program, "version", "--client", "-o", "json"])
+    output = _output([program, "version", "--client", "-o", "json"])
     try:
-        minor = msgspec.json.decode(version, type=_KubectlVersion).client.minor
+        minor = msgspec.json.decode(output, type=_KubectlVersion).client.minor
     except msgspec.MsgspecError:
         return Finding(
             "kubectl", "warning", f"{program} does not say its version", "install kubectl 1.32 or newer"
         )
-    found = f"kubectl 1.{minor}"
+    version = f"kubectl 1.{minor}"
     if not minor.rstrip("+").isdecimal() or int(minor.rstrip("+")) < 32:
-        return Finding("kubectl", "warning", found, "1.32 or newer is tested: install that")
-    return Finding("kubectl", "ok", found)
+        return Finding("kubectl", "warning", version, "1.32 or newer is tested: install that")
+    return Finding("kubectl", "ok", version)
 
 
 class _ClientVersion(msgspec.Struct):

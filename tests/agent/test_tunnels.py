@@ -50,7 +50,13 @@ def answered(answer: bytes, then: Callable[[int], Awaitable[object]]) -> None:
             503,
             "of an older fathom that has no exec",
         ),
-        (b"HTTP/1.1 404 No\r\ncontent-length: 27\r\n\r\npod web is not on this node", 404, '"web" not found'),
+        (b"HTTP/1.1 410 Gone\r\ncontent-length: 4\r\n\r\ngone", 404, '"web" not found'),
+        # The code decides, whatever the words.
+        (
+            b"HTTP/1.1 404 No\r\ncontent-length: 11\r\n\r\npod is gone",
+            503,
+            "an older fathom that has no exec",
+        ),
         (b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", 503, "HTTP 500"),
         (b"", 503, "it closed the connection"),
         (b"nonsense\r\n\r\n", 503, "does not answer"),

@@ -31,7 +31,7 @@ from tests.api.fuzzing import (
 from fathom.kube.definitions.definitions import Schema
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
-from fathom.kube.rules.table import STRATEGIES
+from fathom.kube.rules.table import RULES
 from fathom.model.objects import Obj
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ REGISTRY = Registry.builtin()
 DEFINITIONS = REGISTRY.definitions
 WRITABLE = [kind for kind in REGISTRY.kinds() if "create" in kind.verbs or kind.virtual]
 # Kinds with rules of their own come up more often.
-WEIGHED = WRITABLE + [kind for kind in WRITABLE if kind.resource in STRATEGIES] * 3
+WEIGHED = WRITABLE + [kind for kind in WRITABLE if kind.resource in RULES] * 3
 
 EXAMPLES = settings().max_examples  # Of the profile that was chosen: 50, or 1000 in a deep run.
 

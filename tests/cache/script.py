@@ -21,7 +21,7 @@ import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.cache.indexes import STANDARD, Index
-from fathom.cache.observer import CacheCounts, Happening
+from fathom.cache.observer import CacheCounts, CacheEvent
 from fathom.cache.scope import CacheScope, ListPace
 from fathom.client.api import Api, Resource
 from fathom.client.events import ADDED, BOOKMARK, DELETED, ERROR, INITIAL_EVENTS_END, MODIFIED
@@ -327,11 +327,11 @@ class Recorder(CacheCounts):
 
     def __init__(self) -> None:
         super().__init__()
-        self.happenings: list[Happening] = []
+        self.events: list[CacheEvent] = []
 
-    def note(self, happening: Happening) -> None:
-        super().note(happening)
-        self.happenings.append(happening)
+    def note(self, event: CacheEvent) -> None:
+        super().note(event)
+        self.events.append(event)
 
 
 class World:

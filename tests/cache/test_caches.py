@@ -147,7 +147,7 @@ def test_own_writes_are_visible_at_once_and_their_lag_is_measured() -> None:
     world.changes.clear()
     world.run(1)
     assert world.changes == []
-    assert Echoed("Pod", 0.25) in world.seen.happenings
+    assert Echoed("Pod", 0.25) in world.seen.events
     assert world.seen.lag_s == {"Pod": 0.25}
 
 
@@ -201,7 +201,7 @@ def test_a_probe_of_a_large_kind_asks_for_one_item_and_waits_for_the_watch(
     world.server.create(NODES, node("n"))
     assert world.wait(caches.probe("Pod", timeout_s=5)) is True
     assert "limit=1" in world.server.asks[-1][1].target
-    probed = next(one for one in world.seen.happenings if isinstance(one, CacheProbed))
+    probed = next(one for one in world.seen.events if isinstance(one, CacheProbed))
     assert (probed.behind, probed.met) == (1, True)
     assert 0.4 < probed.took_s < 1.1  # Until the next bookmark.
     assert world.do(caches.snapshot).revision("Pod") == 4
@@ -257,5 +257,5 @@ def test_several_observers_are_all_told_and_counts_count() -> None:
     both = SeveralObservers(world.seen, Listening())
     for happening in (Resumed("Pod", "ended", 3), HandlerFailed("Pod", "bug")):
         both.note(happening)
-    assert other == world.seen.happenings == [Resumed("Pod", "ended", 3), HandlerFailed("Pod", "bug")]
+    assert other == world.seen.events == [Resumed("Pod", "ended", 3), HandlerFailed("Pod", "bug")]
     assert world.seen.resumes == {("Pod", "ended"): 1}

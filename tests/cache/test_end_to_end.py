@@ -145,7 +145,7 @@ async def follow_writes(caches: Caches, api: Api, seen: Recorder) -> None:
     needs: list[Need] = [AtLeast({"Namespace": patched.revision}), NoOlderThan(2.0)]
     view, unmet = await until_fresh(caches, needs, written, timeout_s=10)
     assert unmet == []
-    lists = [happening for happening in seen.happenings if isinstance(happening, Listed)]
+    lists = [happening for happening in seen.events if isinstance(happening, Listed)]
     assert sorted((one.kind, one.cause) for one in lists) == [("Namespace", "start"), ("Pod", "start")]
 
 
@@ -181,7 +181,7 @@ def test_a_cache_outlives_a_server_that_hangs(tmp_path: Path) -> None:
             await until(lambda: caches.snapshot().age("Pod") < BOOKMARK_S / 2)
         os.kill(server.process.pid, signal.SIGSTOP)
         try:
-            await until(lambda: any(isinstance(each, Silent) for each in seen.happenings))
+            await until(lambda: any(isinstance(each, Silent) for each in seen.events))
             assert caches.snapshot().age("Pod") > BOOKMARK_S
         finally:
             os.kill(server.process.pid, signal.SIGCONT)

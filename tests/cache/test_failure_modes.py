@@ -74,7 +74,7 @@ def test_a_silent_watch_is_noticed_within_five_missing_bookmarks_and_reopened(wo
     world.server.deaf = False
     world.run(4)
     assert world.names(caches, "Pod") == ["unheard"]
-    silent, resumed = (one for one in world.seen.happenings if isinstance(one, Silent | Resumed))
+    silent, resumed = (one for one in world.seen.events if isinstance(one, Silent | Resumed))
     assert isinstance(silent, Silent)
     assert silent.silent_s == pytest.approx(5.0)
     assert resumed == Resumed("Pod", "silent", 0)
@@ -88,7 +88,7 @@ def test_a_silent_watch_of_a_server_with_a_bookmark_a_minute_is_not_given_up_ear
     world.server.deaf = True
     world.server.watches.clear()
     world.run(70)
-    assert any(isinstance(happening, Silent) for happening in world.seen.happenings)
+    assert any(isinstance(happening, Silent) for happening in world.seen.events)
 
 
 def test_a_stuck_server_freezes_no_other_kind(world: World) -> None:
@@ -301,7 +301,7 @@ def test_a_stale_server_after_a_relist_is_refused_until_it_has_caught_up(world: 
     world.run(20)
     assert world.names(caches, "Pod") == ["b"]
     assert world.changes == []
-    assert CacheBehind("Pod", 3, 1) in world.seen.happenings
+    assert CacheBehind("Pod", 3, 1) in world.seen.events
     assert world.do(caches.snapshot).age("Pod") > 15
     world.server.behind = None
     world.run(31)
@@ -421,7 +421,7 @@ def test_a_server_that_ignores_watchlist_is_noticed_by_its_first_bookmark(world:
     caches = world.caches({"Pod": PODS})
     world.run(2)
     assert world.names(caches, "Pod") == ["a"]
-    assert [(one.cause, one.objects) for one in world.seen.happenings if isinstance(one, Listed)] == [
+    assert [(one.cause, one.objects) for one in world.seen.events if isinstance(one, Listed)] == [
         ("start", 1)
     ]
     assert not any("sendInitial" in ask.target for _, ask in world.server.asks[1:])

@@ -163,7 +163,7 @@ def test_the_cache_equals_the_store_when_settled(
     have = {key_of(obj): obj for obj in run.world.do(run.caches.snapshot).list("Pod")}
     assert have == run.world.server.objects("pods") == run.mirror.objs
     assert run.cache.revision == run.world.server.revision
-    handler_bugs = [one for one in run.world.seen.happenings if "HandlerFailed" in type(one).__name__]
+    handler_bugs = [one for one in run.world.seen.events if "HandlerFailed" in type(one).__name__]
     assert handler_bugs == []
 
 
@@ -176,7 +176,7 @@ def test_the_same_script_gives_the_same_run(setting: dict[str, Any], steps: list
         for what, with_ in steps:
             run.step(what, with_)
         run.heal_and_settle()
-        return [run.world.changes, run.world.server.asks, run.world.seen.happenings]
+        return [run.world.changes, run.world.server.asks, run.world.seen.events]
 
     assert told() == told()
 

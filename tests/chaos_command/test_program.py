@@ -87,7 +87,7 @@ def test_the_end_of_the_faults_brings_a_killed_program_back_at_once(tmp_path: Pa
     async def story(program: Program, told: list[str]) -> None:
         await until(lambda: lines_with(tmp_path, "started") == 1)
         killing = asyncio.create_task(program.kill(600.0))
-        await asyncio.sleep(0.1)
+        await until(lambda: program._process is not None and program._process.returncode is not None)
         killing.cancel()
         await until(lambda: lines_with(tmp_path, "started") == 2)
 

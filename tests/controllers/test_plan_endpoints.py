@@ -14,6 +14,7 @@ from fathom.controllers.endpoints.plan import (
     SLICE_ENDPOINTS_MAX,
     plan_endpoints,
     plan_slices,
+    ports_of,
 )
 from fathom.model.objects import Obj
 from fathom.model.well_known import SERVICE_NAME_LABEL
@@ -215,3 +216,28 @@ def test_a_pod_of_a_headless_service_is_known_by_its_hostname() -> None:
     assert create.obj["subsets"][0]["addresses"][0]["hostname"] == "first"
     (sliced,) = plan_slices(service(clusterIP="None"), [made], []).creates
     assert sliced.obj["endpoints"][0]["hostname"] == "first"
+
+
+class CountedPort(dict[str, Any]):
+    """A container's port, and how often any of them is looked at."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        CountedPort.looks += 1
+        return super().get(key, default)
+
+
+def test_names_of_ports_are_looked_up_once_for_each_pod() -> None:
+    """A Service and a pod may each have thousands: the product would keep all controllers waiting."""
+    count = 500
+    listening = pod("p")
+    listening["spec"]["containers"] = [
+        {"name": "c", "ports": [CountedPort(name=f"n{n}", containerPort=n + 1) for n in range(count)]},
+        {"name": "d", "ports": [{"name": "n7", "containerPort": 9999}]},  # The first of a name counts.
+    ]
+    named = [{"name": f"p{n}", "port": n + 1, "targetPort": f"n{n}"} for n in range(count)]
+    many: Obj = {"spec": {"ports": [*named, {"name": "none", "port": 1, "targetPort": "nowhere"}]}}
+    CountedPort.looks = 0
+    assert [dict(each)["port"] for each in ports_of(many, listening)] == [n + 1 for n in range(count)]
+    assert CountedPort.looks <= 5 * count

@@ -61,7 +61,7 @@ LESSON = """\
   2  12:00:00.900  replicasets             decides to create for replicaset risk-api-7f2: 7 of 8 pods  (because of 1)
   3  12:00:01.000  replicasets             creates pod risk-api-7f2-042  (because of 2)
   4  12:00:01.000  pod risk-api-7f2-042    enters the queue of scheduler, woken by event pods risk/risk-api-7f2-042\
- at 918805; it leaves as 2 of 5  (because of 3)
+ at 918805; taken from the queue as 2 of 5  (because of 3)
   5  12:00:04.000  scheduler               reads its caches for pod risk-api-7f2-042: Node at revision 918812,\
  Pod at revision 918811 (newest change 918812), TenantQuota at revision 918812
   6  12:00:04.000  rule PodTopologySpread  rejects 3 nodes in zone-a and zone-b for pod risk-api-7f2-042\

@@ -599,7 +599,7 @@ def test_an_override_that_nobody_has_approved_says_who_could() -> None:
     assert answer.change is not None
     assert (answer.verdict, answer.cause, answer.change.command, answer.change.who) == (
         "waits for approval",
-        f"nobody has approved this spec, and nothing is in force before; it lapses at {at(3540)}",
+        f"nobody has approved this spec: it is not in force, and lapses at {at(3540)}",
         "fathom override approve avoid -n shop",
         "somebody other than alice who may approve overrides in shop",
     )

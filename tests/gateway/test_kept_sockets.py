@@ -50,6 +50,17 @@ def made(kept: KeptSockets) -> Proxy:
     return Proxy(lambda pod, uid, reached: None, NoLog(), kept)
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def kept_by(keeper: SocketKeeper, *names: str) -> None:
+    """The supervisor's loop has read the part's messages."""
+    await until(lambda: sorted(keeper._sockets) == sorted(names))
+
+
 def connects(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
@@ -63,7 +74,7 @@ async def test_a_connection_waits_while_the_part_is_started_again() -> None:
     keeper, port = SocketKeeper(), free_port()
     first = made(restarted(keeper))
     assert (await first.apply((listener(port),))).failed == {}
-    await asyncio.sleep(0.05)  # The supervisor's loop reads the message.
+    await kept_by(keeper, f"127.0.0.1 {port}")
     for server in first._servers.values():  # Killed: nothing is said to anybody.
         server.close()
     with socket.create_connection(("127.0.0.1", port), timeout=5) as waiting:
@@ -73,7 +84,7 @@ async def test_a_connection_waits_while_the_part_is_started_again() -> None:
         with pytest.raises(ConnectionResetError):  # It is carried; there is no endpoint to carry it to.
             await asyncio.to_thread(waiting.recv, 1)
     assert (await second.apply(())).listening == 0
-    await asyncio.sleep(0.05)
+    await kept_by(keeper)
     assert not connects(port)
     keeper.close()
 
@@ -85,7 +96,7 @@ async def test_a_part_that_ends_leaves_the_supervisor_in_peace() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
     _, link = keeper.begin()
     link.close()
-    await asyncio.sleep(0.05)
+    await until(lambda: keeper._link is None)
     assert (complaints, keeper._link) == ([], None)
 
 
@@ -94,12 +105,12 @@ async def test_sockets_of_services_that_went_meanwhile_are_closed() -> None:
     keeper, port = SocketKeeper(), free_port()
     first = made(restarted(keeper))
     await first.apply((listener(port),))
-    await asyncio.sleep(0.05)
+    await kept_by(keeper, f"127.0.0.1 {port}")
     for server in first._servers.values():
         server.close()
     assert connects(port)
     await made(restarted(keeper)).apply(())
-    await asyncio.sleep(0.05)
+    await kept_by(keeper)
     assert not connects(port)
     keeper.close()
 
@@ -110,7 +121,7 @@ async def test_a_part_that_begins_anew_within_its_process_listens_again() -> Non
     kept = restarted(keeper)
     first = made(kept)
     await first.apply((listener(port),))
-    await asyncio.sleep(0.05)
+    await kept_by(keeper, f"127.0.0.1 {port}")
     await first.close()
     second = made(kept)
     assert (await second.apply((listener(port),))).failed == {}
@@ -118,8 +129,7 @@ async def test_a_part_that_begins_anew_within_its_process_listens_again() -> Non
     await second.close()
     keeper.close()
     kept.drop(f"127.0.0.1 {port}")
-    await asyncio.sleep(0.05)
-    assert not connects(port)
+    await until(lambda: not connects(port))
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}"])
@@ -136,7 +146,7 @@ async def test_a_child_inherits_the_sockets() -> None:
     with socket.create_server(("127.0.0.1", 0)) as own:
         kept = restarted(keeper)
         kept.keep("own", own.fileno())
-        await asyncio.sleep(0.05)
+        await kept_by(keeper, "own")
         port = own.getsockname()[1]
     inheritance, link = keeper.begin()
     code = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.api.harness import JANE, Api, deployment, tell
+from tests.api.harness import JANE, Api, config_map, deployment, tell
 from tests.security.people import (
     CONTROLLERS,
     OWN,
@@ -326,5 +326,34 @@ def test_a_binding_does_not_change_whose_a_pod_is(tmp_path: Path) -> None:
         assert bound.status == 422, bound.obj
         item = {"namespace": "default", "name": "p", "node": "n1", "labels": labels}
         assert (await api.post(f"{OWN}/bindingbatches", {"items": [item]})).status == 422
+
+    tell(story, tmp_path)
+
+
+def owned_by(name: str, owner: Obj) -> Obj:
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"]}
+    reference |= {"uid": owner["metadata"]["uid"], "blockOwnerDeletion": True}
+    meta = {"name": name, "finalizers": ["example.com/held"], "ownerReferences": [reference]}
+    return {**config_map(name), "metadata": meta}
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+def test_an_object_of_another_namespace_holds_no_owner_up(policy: str, tmp_path: Path) -> None:
+    """The garbage collector waits for dependents, which name their owner by its UID: anybody may do that."""
+
+    async def story(api: Api) -> None:
+        await namespaces(api, "a", "b")
+        introduce(api, User("eve"))
+        await grant(api, "eve", "edit", "a")
+        owner = (await api.post("/api/v1/namespaces/b/configmaps", config_map("owner"))).obj
+        made = await api.post("/api/v1/namespaces/a/configmaps", owned_by("held", owner), token="eve")
+        assert made.status == 201
+        path = "/api/v1/namespaces/b/configmaps/owner"
+        assert (await api.delete(path, {"propagationPolicy": policy})).status == 200
+
+        async def gone() -> bool:
+            return (await api.get(path)).status == 404
+
+        await api.eventually(gone)
 
     tell(story, tmp_path)

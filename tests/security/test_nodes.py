@@ -12,6 +12,7 @@ from tests.security.people import OWN, introduce, namespaces, node, own, pod
 from fathom.model.objects import Obj
 
 ME = "system:node:n1"
+CERTIFICATE_REQUESTS = "/apis/certificates.k8s.io/v1/podcertificaterequests"
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 
 
@@ -313,5 +314,28 @@ def test_a_node_does_not_change_whose_a_pod_is_by_its_status(tmp_path: Path) -> 
         assert {name: after.get(name) for name in names} == {
             name: made["metadata"].get(name) for name in names
         }
+
+    tell(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("?fieldSelector=spec.nodeName=n1", 200),
+        ("?fieldSelector=spec.nodeName==n1", 200),
+        ("", 403),
+        ("?fieldSelector=spec.nodeName=n2", 403),
+        ("?fieldSelector=spec.nodeName!=n1", 403),
+        ("?fieldSelector=spec.nodeName=n1,spec.nodeName=n2", 403),
+        ("?fieldSelector=spec.nodeName=n2&fieldSelector=spec.nodeName=n1", 403),
+    ],
+)
+def test_a_node_lists_the_certificate_requests_of_its_own_pods(
+    query: str, status: int, tmp_path: Path
+) -> None:
+    async def story(api: Api) -> None:
+        introduce(api, node("n1"))
+        listed = await api.get(f"{CERTIFICATE_REQUESTS}{query}", token=ME)
+        assert listed.status == status, listed.obj
 
     tell(story, tmp_path)

@@ -32,7 +32,12 @@ from tests.security.growing import Place, base, places, set_at, texts
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
-from fathom.kube.rules.pod.affinity import POD_TERMS_MAX, SPREADS_MAX
+from fathom.kube.rules.pod.affinity import (
+    NODE_EXPRESSIONS_MAX,
+    POD_TERMS_MAX,
+    SPREADS_MAX,
+    TOLERATIONS_MAX,
+)
 from fathom.model.objects import Obj
 from fathom.model.selectors import REQUIREMENTS_MAX, TEXT_CHARS_MAX
 
@@ -294,6 +299,7 @@ def test_very_many_containers_under_a_limit_range_of_very_many_amounts_are_refus
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+LARGER: Obj = {"key": "kubernetes.io/hostname", "operator": "Gt", "values": ["7"]}
 NEAR: Obj = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
 
 
@@ -304,6 +310,10 @@ NEAR: Obj = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}
         (POD_TERMS_MAX, {"affinity": {"podAffinity": {REQUIRED: "near"}}}),
         (POD_TERMS_MAX, {"affinity": {"podAntiAffinity": {REQUIRED: "near"}}}),
         (POD_TERMS_MAX, {"affinity": {"podAntiAffinity": {PREFERRED: "weighted"}}}),
+        (NODE_EXPRESSIONS_MAX, {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": "terms"}}}}),
+        (NODE_EXPRESSIONS_MAX, {"affinity": {"nodeAffinity": {PREFERRED: "preferences"}}}),
+        (NODE_EXPRESSIONS_MAX, {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": "one term"}}}}),
+        (TOLERATIONS_MAX - 2, {"tolerations": "tolerations"}),  # Two are added for silent nodes.
     ],
 )
 def test_what_is_evaluated_for_every_node_has_a_limit(world: World, most: int, spec: Obj) -> None:
@@ -316,6 +326,10 @@ def test_what_is_evaluated_for_every_node_has_a_limit(world: World, most: int, s
             ],
             "near": [NEAR] * count,
             "weighted": [{"weight": 1, "podAffinityTerm": NEAR}] * count,
+            "terms": [{"matchExpressions": [LARGER]}] * count,
+            "one term": [{"matchExpressions": [LARGER] * count}],
+            "preferences": [{"weight": 1, "preference": {"matchExpressions": [LARGER]}}] * count,
+            "tolerations": [{"key": f"k{at}", "operator": "Exists"} for at in range(count)],
         }
         pod = pod_of(**_with_entries(spec, entries))
         assert world.send("POST", PODS, encoded(pod), query={"dryRun": ["All"]}).status == status
@@ -326,6 +340,22 @@ def _with_entries(spec: Obj, entries: dict[str, list[Obj]]) -> Obj:
         name: entries[value] if isinstance(value, str) else _with_entries(value, entries)
         for name, value in spec.items()
     }
+
+
+def test_an_autoscaler_of_very_many_metrics_or_policies_is_refused(world: World) -> None:
+    """Its controller reads every pod of the target for every metric, every few seconds."""
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
+    for metrics, policies, status in ((100, 100, 201), (101, 1, 422), (1, 101, 422), (20_000, 1, 422)):
+        spec = {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": cpu}] * metrics,
+            "behavior": {"scaleUp": {"policies": [policy] * policies}},
+        }
+        where = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
+        body = encoded({"metadata": {"generateName": "a-"}, "spec": spec})
+        assert world.send("POST", where, body, query={"dryRun": ["All"]}).status == status
 
 
 def test_very_many_containers_under_very_many_quotas_are_counted_once(world: World) -> None:

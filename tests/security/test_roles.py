@@ -14,6 +14,7 @@ from tests.security.people import (
     RBAC,
     SCHEDULER,
     grant,
+    grant_rule,
     introduce,
     lead,
     namespaces,
@@ -23,6 +24,7 @@ from tests.security.people import (
 
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import bootstrap_objects, plan_bootstrap
+from fathom.api.verbs.update import CREATED_BY_PUT
 from fathom.control.process import load_controller
 from fathom.control.watches import WatchedKind
 from fathom.controllers import all as all_controllers
@@ -237,5 +239,42 @@ def test_the_gateway_says_of_a_pod_whether_it_reaches_it_and_nothing_else(tmp_pa
         for forged in ({"status": {"phase": "Failed"}}, ready, {"status": {"podIP": "10.0.0.9"}}):
             answer = await api.patch(f"{pods}/p/status", forged, kind="strategic", token=GATEWAY)
             assert answer.status == 403, answer.obj
+
+    tell(story, tmp_path)
+
+
+ROLE = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "empty"}}
+# What an object of the kind must have.
+FIELDS: dict[str, Obj] = {
+    "RoleBinding": ROLE,
+    "ClusterRoleBinding": ROLE,
+    "Event": {"involvedObject": {"namespace": "default"}},
+    "LimitRange": {"spec": {"limits": []}},
+}
+
+
+@pytest.mark.parametrize("resource", sorted(CREATED_BY_PUT))
+def test_who_may_update_and_not_create_makes_nothing_by_a_put(resource: str, tmp_path: Path) -> None:
+    """As in kube-apiserver, which creates such objects by a PUT too."""
+
+    async def story(api: Api) -> None:
+        kind = api.core.registry.by_resource(resource)
+        introduce(api, User("eve"), User("mallory"))
+        rule = {"apiGroups": [kind.group], "resources": [kind.plural]}
+        await grant_rule(api, "eve", "updates", {**rule, "verbs": ["update", "patch"]})
+        await grant_rule(api, "mallory", "creates", {**rule, "verbs": ["update", "create"]})
+        await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "empty"}, "rules": []})
+        root = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
+        place = f"{root}/namespaces/default/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
+        obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {"name": "made"}}
+        obj |= FIELDS.get(kind.kind, {})
+        made = await api.put(f"{place}/made", obj, token="eve")
+        assert (made.status, made.reason) == (403, "Forbidden"), made.obj
+        assert f'User "eve" cannot create resource "{kind.plural}"' in made.obj["message"]
+        assert (await api.get(f"{place}/made")).status == 404
+        made = await api.put(f"{place}/made", obj, token="mallory")
+        assert made.status == 201, made.obj
+        labelled = {**obj, "metadata": {"name": "made", "labels": {"a": "b"}}}
+        assert (await api.put(f"{place}/made", labelled, token="eve")).status == 200
 
     tell(story, tmp_path)

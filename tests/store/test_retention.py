@@ -93,11 +93,13 @@ async def test_who_could_not_write_its_mark_does_not_compact() -> None:
 async def test_an_outage_only_delays() -> None:
     store, clock = Flaky(), HandClock()
     running = asyncio.ensure_future(Retention(store, clock, keep_s=60, every_s=0.001).run())
-    await asyncio.sleep(0.05)
-    assert await revision_at(store, clock.now_ns()) is None
-    store.works = True
-    await asyncio.sleep(0.05)
-    assert await revision_at(store, clock.now_ns()) == 2
+    async with asyncio.timeout(20):
+        while store.refused < 3:
+            await asyncio.sleep(0.001)
+        assert await revision_at(store, clock.now_ns()) is None
+        store.works = True
+        while await revision_at(store, clock.now_ns()) != 2:
+            await asyncio.sleep(0.001)
     running.cancel()
 
 
@@ -115,9 +117,11 @@ class Unlucky(MemoryStore):
 
 class Flaky(MemoryStore):
     works = False
+    refused = 0
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         if not self.works:
+            self.refused += 1
             raise StoreUnavailable("down")
         return await super().commit(preconditions, writes)
 

@@ -66,6 +66,19 @@ def held(data_dir: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+async def until_writing(store: SqliteStore) -> None:
+    """The first commit is with the writer, so that those that come now are another group."""
+    async with asyncio.timeout(20):
+        while not store._writing.committers:
+            await asyncio.sleep(0)
+
+
+async def until_queued(store: SqliteStore, count: int) -> None:
+    async with asyncio.timeout(20):
+        while len(store._queued.committers) < count:
+            await asyncio.sleep(0)
+
+
 # Groups
 
 
@@ -82,9 +95,9 @@ async def test_while_a_group_is_written_the_next_one_gathers(store: SqliteStore,
     store._writer.set_trace_callback(statements.append)
     with held(data_dir):
         first = asyncio.ensure_future(store.commit((), writes(a=1)))
-        await asyncio.sleep(0.05)
+        await until_writing(store)
         others = [asyncio.ensure_future(store.commit((), [put(f"/k{n}")])) for n in range(50)]
-        await asyncio.sleep(0.05)
+        await until_queued(store, 50)
         assert not first.done()
     await asyncio.gather(first, *others)
     assert len(statements) == 2
@@ -97,7 +110,7 @@ async def test_what_is_not_durable_yet_cannot_be_seen(store: SqliteStore, data_d
     seen = asyncio.ensure_future(anext(watch))
     with held(data_dir):
         pending = asyncio.ensure_future(store.commit((), writes(a=2, b=1)))
-        await asyncio.sleep(0.05)
+        await until_writing(store)
         assert await store.revision() == revision
         assert await store.get("/a") == a1
         assert await store.get("/b") is None
@@ -112,11 +125,11 @@ async def test_answers_wait_for_what_they_rest_on(store: SqliteStore, data_dir: 
     revision = await committed(store, a=1)
     with held(data_dir):
         first = asyncio.ensure_future(store.commit([Expect("/a", revision)], writes(a=2)))
-        await asyncio.sleep(0.05)
+        await until_writing(store)
         conflict = asyncio.ensure_future(store.commit([Expect("/a", revision)], writes(a=3)))
         nothing = asyncio.ensure_future(store.commit([Expect("/a", revision + 1)], [Delete("/gone")]))
         onward = asyncio.ensure_future(store.commit([Expect("/a", revision + 1)], writes(a=4)))
-        await asyncio.sleep(0.05)
+        await until_queued(store, 1)  # The last of the three.
         assert not any(answer.done() for answer in (first, conflict, nothing, onward))
     assert await first == Committed(revision + 1)
     assert await conflict == Conflict({"/a": Entry("/a", body(2), revision + 1, revision)}, revision + 1)
@@ -160,9 +173,9 @@ async def test_a_cache_that_watches_has_a_commit_before_its_committer_goes_on(
 async def test_a_queue_that_outgrows_the_disk_is_refused(store: SqliteStore, data_dir: Path) -> None:
     with held(data_dir):
         first = asyncio.ensure_future(store.commit((), writes(a=1)))
-        await asyncio.sleep(0.05)
+        await until_writing(store)
         full = [asyncio.ensure_future(store.commit((), [put("/b")])) for _ in range(QUEUED_COMMITS_MAX)]
-        await asyncio.sleep(0.05)
+        await until_queued(store, QUEUED_COMMITS_MAX)
         with pytest.raises(StoreUnavailable, match="wait for the disk"):
             await store.commit((), writes(c=1))
     assert await first == Committed(2)
@@ -265,13 +278,13 @@ async def test_what_was_decided_on_top_of_a_refused_commit_is_refused_too(
     store._writer.execute("PRAGMA max_page_count = 20")
     with held(data_dir):
         large = asyncio.ensure_future(store.commit([Expect("/a", 2)], [put("/a", "x" * 200_000)]))
-        await asyncio.sleep(0.05)
+        await until_writing(store)
         on_top = [
             asyncio.ensure_future(store.commit([Expect("/a", 3)], writes(a=3))),
             asyncio.ensure_future(store.commit([Expect("/a", 2)], writes(a=3))),  # Would conflict.
             asyncio.ensure_future(store.commit([Expect("/a", 4)], [Delete("/gone")])),  # Changes nothing.
         ]
-        await asyncio.sleep(0.05)
+        await until_queued(store, 1)  # The first of them; the others wait for it, or for what was before.
     outcomes = await asyncio.gather(large, *on_top, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
     assert await store.get("/a") == Entry("/a", body(1), 2, 2)
@@ -352,7 +365,7 @@ async def test_a_writer_that_is_locked_out_refuses_in_the_end(store: SqliteStore
     store._writer.execute("PRAGMA busy_timeout = 50")
     with held(data_dir):
         first = asyncio.ensure_future(store.commit((), writes(a=1)))
-        await asyncio.sleep(0.01)
+        await until_writing(store)
         queued = asyncio.ensure_future(store.commit((), writes(b=1)))
         with pytest.raises(StoreUnavailable, match="nothing was written"):
             await first

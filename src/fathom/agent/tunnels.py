@@ -135,10 +135,10 @@ def _refusal(at: AgentAddress, ask: ConnectAsk, answer: _Answer) -> ApiError:
         return bad_request(text)
     if answer.status == 429:
         return too_many_requests(text)
-    if answer.status == 404 and not text.startswith("pod "):
-        return unavailable(f"{at.whose} {at.node} is of an older fathom that has no {ask.action}: restart it")
-    if answer.status == 404:
+    if answer.status == 410:
         return not_found("pods", ask.pod)
+    if answer.status == 404:
+        return unavailable(f"{at.whose} {at.node} is of an older fathom that has no {ask.action}: restart it")
     return _no_answer(at, text or f"HTTP {answer.status}" if answer.status else "it closed the connection")
 
 

@@ -19,8 +19,8 @@ from fathom.api.watch_cache import WatchCache, resource_of
 from fathom.kube.definitions.decode import Decoder
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
-from fathom.kube.rules.base import Strategy, WriteMoment
-from fathom.kube.rules.table import DEFAULT, STRATEGIES
+from fathom.kube.rules.base import KindRules, WriteMoment
+from fathom.kube.rules.table import DEFAULT, RULES
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
 from fathom.model.times import timestamp
@@ -94,10 +94,10 @@ class Core:
         self.stopping = False  # Watches end.
         self.counts = ServerCounts()
 
-    def strategy(self, kind: Kind) -> Strategy:
+    def rules(self, kind: Kind) -> KindRules:
         if self.registry.is_custom(kind.resource):
             return DEFAULT  # Also one that has the name of a kind of ours, which is not built in here.
-        return STRATEGIES.get(kind.stored_as or kind.resource, DEFAULT)
+        return RULES.get(kind.stored_as or kind.resource, DEFAULT)
 
     def moment(self, user: User) -> WriteMoment:
         return WriteMoment(now=timestamp(self.outside.clock.now_ns()), view=self.cache, user=user)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from fathom.api.admission.fences import FENCES
+from fathom.api.ledger.accounts import BOOKS
+from fathom.api.ledger.recount import MARKER_RESOURCE
 from fathom.kube.definitions.custom import kind_of_crd
 from fathom.kube.definitions.registry import Registry
+from fathom.model import causes
 from fathom.model.body import Body
-from fathom.model.objects import Obj, lookup
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, lookup, metadata
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+# In the store beside the API's objects: a definition of that name would open them to clients, and its end
+# would remove them.
+INTERNAL = frozenset({FENCES, *BOOKS, MARKER_RESOURCE})
 
 
 class CustomKinds:
@@ -22,8 +30,20 @@ class CustomKinds:
             return
         if body is None:
             self._registry.remove_custom(key)
-        elif is_established(body.obj):
+        elif is_established(body.obj) and not self._registry.is_built_in_group(_group(body.obj)):
             self._registry.add_custom(kind_of_crd(body.obj))
+
+
+def ownership_causes(definition: Obj, registry: Registry) -> list[Cause]:
+    """Of a definition of something that is the server's own."""
+    group, name = _group(definition), metadata(definition).get("name")
+    if name in INTERNAL or registry.is_built_in_group(group):
+        return [causes.invalid("spec.group", group, "belongs to the API server itself")]
+    return []
+
+
+def _group(definition: Obj) -> str:
+    return str(lookup(definition, "spec", "group") or "")
 
 
 def is_established(definition: Obj) -> bool:

@@ -147,7 +147,13 @@ class Dispatch:
         verb = VERBS.get(target.verb)
         if verb is None or target.verb not in kind.verbs or _is_misplaced(target):
             raise _not_allowed(kind, target)
+        if verb is put:
+            return await put(self._core, call, self._require_create)
         return await verb(self._core, call)
+
+    def _require_create(self, call: Call) -> None:
+        wanted = msgspec.structs.replace(call.target, verb="create")
+        self._authorizer.require(call.caller.user, wanted)
 
     def _refuse_write(self, call: Call) -> None:
         """Raises 405 where this server takes none but its own. Questions are no writes."""

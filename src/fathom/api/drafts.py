@@ -41,10 +41,10 @@ def new_draft(core: Core, call: Call, obj: Obj) -> Obj:
     meta["creationTimestamp"] = moment.now
     if call.kind.generation:
         meta["generation"] = 1
-    strategy = core.strategy(call.kind)
-    if "status" in call.kind.subresources and not strategy.keeps_status_at_create:
+    rules = core.rules(call.kind)
+    if "status" in call.kind.subresources and not rules.keeps_status_at_create:
         obj.pop("status", None)
-    strategy.prepare_create(obj, moment)
+    rules.prepare_create(obj, moment)
     if call.kind.definition and "status" in call.kind.subresources:
         core.decoder.fill_status(call.kind, obj)
     return obj
@@ -65,7 +65,7 @@ def revised_draft(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, s
     meta.pop("selfLink", None)
     if "namespace" in old_meta:
         meta["namespace"] = old_meta["namespace"]
-    strategy, moment = core.strategy(call.kind), core.moment(call.caller.user)
+    rules, moment = core.rules(call.kind), core.moment(call.caller.user)
     if subresource in REPORTS:
         # The caller may change the status only; the rest stays.
         status = new.get("status")
@@ -73,7 +73,7 @@ def revised_draft(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, s
         new.pop("status", None)
         if status is not None:
             new["status"] = status
-        (strategy.prepare_approval if subresource == APPROVAL else strategy.prepare_status)(new, old, moment)
+        (rules.prepare_approval if subresource == APPROVAL else rules.prepare_status)(new, old, moment)
         if call.kind.definition:
             core.decoder.fill_status(call.kind, new)
         return new
@@ -82,8 +82,8 @@ def revised_draft(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, s
         if "status" in old:
             new["status"] = old["status"]
     if not subresource:
-        strategy.prepare_update(new, old, moment)
-    if call.kind.generation and strategy.generation_changed(new, old):
+        rules.prepare_update(new, old, moment)
+    if call.kind.generation and rules.generation_changed(new, old):
         meta["generation"] = int(old_meta.get("generation") or 0) + 1
     return new
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model.errors import ApiError, Cause, bad_request, conflict, invalid
 from fathom.model.objects import Obj, metadata, with_metadata
 from fathom.model.times import SECOND_NS, timestamp
@@ -75,13 +75,13 @@ def _precondition_failed(resource: str, meta: Obj, field: str, wanted: str, actu
 
 
 def plan_removal(
-    obj: Obj, options: DeleteOptions, *, strategy: Strategy, moment: WriteMoment, now_ns: int
+    obj: Obj, options: DeleteOptions, *, rules: KindRules, moment: WriteMoment, now_ns: int
 ) -> Removal:
     finalizers = _finalizers(obj, options)
-    grace_s = strategy.grace_seconds(obj, options.grace_period_seconds)
+    grace_s = rules.grace_seconds(obj, options.grace_period_seconds)
     meta = metadata(obj)
     if meta.get("deletionTimestamp"):
-        return _repeated_deletion(obj, finalizers, grace_s, strategy=strategy, now_ns=now_ns)
+        return _repeated_deletion(obj, finalizers, grace_s, rules=rules, now_ns=now_ns)
     marked = with_metadata(
         obj,
         finalizers=finalizers or None,
@@ -89,14 +89,14 @@ def plan_removal(
         deletionGracePeriodSeconds=grace_s,
         generation=meta["generation"] + 1 if meta.get("generation") else None,
     )
-    if not strategy.held(marked) and grace_s == 0:
+    if not rules.held(marked) and grace_s == 0:
         return Removal(obj=None)
-    strategy.prepare_delete(marked, moment)
+    rules.prepare_delete(marked, moment)
     return Removal(obj=marked)
 
 
 def _repeated_deletion(
-    obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy, now_ns: int
+    obj: Obj, finalizers: list[str], grace_s: int, *, rules: KindRules, now_ns: int
 ) -> Removal:
     """A repeated deletion may only shorten the grace period."""
     meta = metadata(obj)
@@ -109,7 +109,7 @@ def _repeated_deletion(
             deletionGracePeriodSeconds=grace_s,
         )
     left_s = metadata(marked).get("deletionGracePeriodSeconds") or 0
-    if not strategy.held(marked) and left_s == 0:
+    if not rules.held(marked) and left_s == 0:
         return Removal(obj=None)
     return Removal(obj=marked)
 
@@ -128,9 +128,9 @@ def _finalizers(obj: Obj, options: DeleteOptions) -> list[str]:
     return kept + added
 
 
-def is_over(obj: Obj, strategy: Strategy) -> bool:
+def is_over(obj: Obj, rules: KindRules) -> bool:
     """Whether an update has removed the last thing that held the deletion."""
     meta = metadata(obj)
-    if not meta.get("deletionTimestamp") or strategy.held(obj):
+    if not meta.get("deletionTimestamp") or rules.held(obj):
         return False
     return not meta.get("deletionGracePeriodSeconds")

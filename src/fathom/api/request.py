@@ -112,7 +112,7 @@ class RequestTarget(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent the request and with which headers, for strategies, admission and audit."""
+    """Who sent the request and with which headers, for the rules of kinds, admission and audit."""
 
     user: User
     request_id: str = ""

@@ -49,7 +49,7 @@ LOGS_BYTES_MAX = 128 << 20  # Of the logs of all resources together.
 
 class WatchCache:
     """The caches of all resources, moved forward together by one watch of the store. It is also the `View`
-    that admission, authorization and strategies read."""
+    that admission, authorization and the rules of kinds read."""
 
     def __init__(self, *, keep_all_objects: bool = False) -> None:
         self.reached = 0  # Every commit up to this revision has been applied.

@@ -18,6 +18,7 @@ from fathom.api.watch_cache import WatchCache
 from fathom.api.watch_events import DELETED
 from fathom.model.body import Body
 from fathom.seams.log import Log
+from fathom.store.keys import RAISE_KEY
 from fathom.store.protocol import (
     Batch,
     Committed,
@@ -40,7 +41,6 @@ RETRY_S = 0.2
 # a large gap is a restored backup, which an operator should look at.
 SURPASS_AFTER = 50  # Tries, RETRY_S apart.
 SURPASS_MAX = 10_000
-SURPASS_KEY = "/fathom/revision-raised"  # Beside the API's registry, not in it.
 IDENTITY = f"{REGISTRY}namespaces/kube-system"  # Its uid is the cluster's identity, as in Kubernetes.
 
 
@@ -125,7 +125,7 @@ class WatchCacheFeed:
     async def _surpass(self, reached: int) -> int | None:
         """Commit until the revision is above; None if that failed. Commits of other servers count too."""
         while True:
-            outcome = await self._store.commit((), (Put(SURPASS_KEY, Body({"above": reached})),))
+            outcome = await self._store.commit((), (Put(RAISE_KEY, Body({"above": reached})),))
             if not isinstance(outcome, Committed):
                 return None
             if outcome.revision > reached:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.api.core import Call, Core
+from fathom.api.custom import DEFINITIONS, ownership_causes
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules import metadata as metadata_rules
@@ -27,46 +28,48 @@ def check_own_kind(core: Core, call: Call, obj: Obj, old: Obj | None = None, sub
         causes = core.decoder.causes(call.kind, obj)
         if causes or subresource:
             return causes
-        strategy = core.strategy(call.kind)
-        return strategy.validate_create(obj) if old is None else strategy.validate_update(obj, old)
+        rules = core.rules(call.kind)
+        return rules.validate_create(obj) if old is None else rules.validate_update(obj, old)
 
     _refuse(call.kind, obj, check)
 
 
 def validate_create(core: Core, call: Call, obj: Obj) -> None:
-    strategy = core.strategy(call.kind)
+    rules = core.rules(call.kind)
 
     def check() -> list[Cause]:
         causes = metadata_rules.create_causes(obj, call.kind)
         shape = core.decoder.causes(call.kind, obj)
         causes += shape
-        if not shape:  # The strategy of a fathom.dev kind relies on its schema.
-            causes += strategy.validate_create(obj)
+        if not shape:  # The rules of a fathom.dev kind rely on its schema.
+            causes += rules.validate_create(obj)
+        if not causes and call.kind.resource == DEFINITIONS:
+            causes += ownership_causes(obj, core.registry)
         return causes
 
     _refuse(call.kind, obj, check)
-    for warning in strategy.warnings(obj):
+    for warning in rules.warnings(obj):
         call.warn(warning)
 
 
 def validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
-    strategy = core.strategy(call.kind)
+    rules = core.rules(call.kind)
     _refuse(call.kind, obj, lambda: _update_causes(core, call, obj, old, subresource))
     if subresource in REPORTS:
         return
-    if strategy.warns and not subresource and strategy.generation_changed(obj, old):
-        for warning in strategy.warnings(obj):
+    if rules.warns and not subresource and rules.generation_changed(obj, old):
+        for warning in rules.warnings(obj):
             call.warn(warning)
 
 
 def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> list[Cause]:
-    strategy = core.strategy(call.kind)
+    rules = core.rules(call.kind)
     shape = core.decoder.causes(call.kind, obj)
     if subresource in REPORTS:
-        return shape or strategy.validate_status(obj, old)
+        return shape or rules.validate_status(obj, old)
     causes = shape + metadata_rules.update_causes(obj, old, call.kind)
-    if not subresource and not shape:  # The strategy of a fathom.dev kind relies on its schema.
-        causes += strategy.validate_update(obj, old)
+    if not subresource and not shape:  # The rules of a fathom.dev kind rely on its schema.
+        causes += rules.validate_update(obj, old)
     return causes
 
 

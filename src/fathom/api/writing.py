@@ -194,8 +194,8 @@ async def _update_once(
     check_own_kind(core, call, draft, old, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
     validate_update(core, call, admitted, old, subresource)
-    strategy = core.strategy(call.kind)
-    gone = is_over(admitted, strategy)
+    rules = core.rules(call.kind)
+    gone = is_over(admitted, rules)
     stored = canonical(admitted)
     if not gone and stored == before:
         return Written(obj=old, entry=entry)
@@ -264,8 +264,8 @@ async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOpti
     old = entry.body.fresh_at(entry.revision)
     check_preconditions(old, options, resource=call.kind.resource, revision=entry.revision)
     _, charges = _admit(core, call, "DELETE", obj=None, old=old)
-    strategy, moment = core.strategy(call.kind), core.moment(call.caller.user)
-    removal = plan_removal(old, options, strategy=strategy, moment=moment, now_ns=core.outside.clock.now_ns())
+    rules, moment = core.rules(call.kind), core.moment(call.caller.user)
+    removal = plan_removal(old, options, rules=rules, moment=moment, now_ns=core.outside.clock.now_ns())
     call.audit.name, call.audit.uid = call.target.name, metadata(old).get("uid", "")
     if call.dry_run or options.dry_run:
         return Written(obj=removal.obj or old, removed=removal.obj is None)
@@ -348,7 +348,7 @@ def _admit(
     )
     settle = None
     if operation == "CREATE" and obj is not None and not subresource:
-        settle = partial(core.strategy(call.kind).settle_create, draft=obj)
+        settle = partial(core.rules(call.kind).settle_create, draft=obj)
     try:
         admitted = core.chain.admit(attempt, core.cache, settle)
     except Denied as error:

@@ -71,7 +71,7 @@ def _watch_list(survey: Survey) -> AttachFinding:
 def _scheduler(survey: Survey) -> AttachFinding:
     if survey.leader:
         return AttachFinding("kube-scheduler", "yes", f"{survey.leader} leads")
-    cost = "whether pods wait for a scheduler that is not there is not known"
+    cost = "it is not known whether pods wait for a scheduler that does not run"
     return AttachFinding(
         "kube-scheduler", "no", "nobody holds kube-system/kube-scheduler, or it is hidden", cost
     )

@@ -19,7 +19,7 @@ import msgspec
 from fathom.attach.kinds import MirroredKind
 from fathom.attach.observed_writes import copied, observed_write
 from fathom.cache.caches import Caches
-from fathom.cache.observer import CacheFailed, CacheObserver, Happening, Listed, Resumed
+from fathom.cache.observer import CacheEvent, CacheFailed, CacheObserver, Listed, Resumed
 from fathom.cache.scope import CacheScope
 from fathom.client.api import Api
 from fathom.client.http import HttpBackend, ServerAddress
@@ -83,11 +83,13 @@ def first_changes(
         entry = missing.pop(key, None)
         before = None if entry is None else entry.body.obj
         if before is None or before != canonical(obj):
-            told = copied_before and before is not None
-            changes.append(ObservedChange(resource, key, before, obj, told))
+            reported = copied_before and before is not None
+            changes.append(ObservedChange(resource, key, before, obj, reported))
     # A server begins with namespaces of its own, which the cluster may not have: their end is no news of it.
-    told = copied_before and resource != "namespaces"
-    changes += [ObservedChange(resource, key, entry.body.obj, None, told) for key, entry in missing.items()]
+    reported = copied_before and resource != "namespaces"
+    changes += [
+        ObservedChange(resource, key, entry.body.obj, None, reported) for key, entry in missing.items()
+    ]
     return changes
 
 
@@ -256,15 +258,15 @@ class Failing(CacheObserver):
             for kind, (since_ns, error) in self._since.items()
         )
 
-    def note(self, happening: Happening) -> None:
-        if isinstance(happening, Listed | Resumed):
-            self._since.pop(happening.kind, None)
-        if isinstance(happening, CacheFailed):
-            since_ns, _ = self._since.get(happening.kind, (self._clock.now_ns(), ""))
-            self._since[happening.kind] = since_ns, happening.error
+    def note(self, event: CacheEvent) -> None:
+        if isinstance(event, Listed | Resumed):
+            self._since.pop(event.kind, None)
+        if isinstance(event, CacheFailed):
+            since_ns, _ = self._since.get(event.kind, (self._clock.now_ns(), ""))
+            self._since[event.kind] = since_ns, event.error
             self._log.warn(
                 "cannot follow the cluster",
-                kind=happening.kind,
-                error=happening.error,
-                pause_s=round(happening.pause_s, 1),
+                kind=event.kind,
+                error=event.error,
+                pause_s=round(event.pause_s, 1),
             )

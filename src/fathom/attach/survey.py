@@ -89,7 +89,7 @@ async def _served(api: Api, group: str, version: str, turns: asyncio.Semaphore) 
             listed = await api.resources(group, version)
         except ApiError:
             return frozenset()
-    return frozenset(f"{one['name']}.{group}" if group else str(one["name"]) for one in listed)
+    return frozenset(f"{resource['name']}.{group}" if group else str(resource["name"]) for resource in listed)
 
 
 async def _is_denied(api: Api, right: Right, turns: asyncio.Semaphore) -> bool:

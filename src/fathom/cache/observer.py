@@ -82,17 +82,17 @@ class HandlerFailed(msgspec.Struct, frozen=True, tag=True):
     error: str
 
 
-Happening = (
+CacheEvent = (
     Listed | Resumed | Dropped | Echoed | CacheBehind | Silent | CacheFailed | CacheProbed | HandlerFailed
 )
 
 
 class CacheObserver(Protocol):
-    def note(self, happening: Happening) -> None: ...
+    def note(self, event: CacheEvent) -> None: ...
 
 
 class NoObserver:
-    def note(self, happening: Happening) -> None: ...
+    def note(self, event: CacheEvent) -> None: ...
 
 
 class CacheCounts:
@@ -108,8 +108,8 @@ class CacheCounts:
         self.handler_failures: Counter[str] = Counter()
         self.lag_s: dict[str, float] = {}  # The last one.
 
-    def note(self, happening: Happening) -> None:
-        match happening:
+    def note(self, event: CacheEvent) -> None:
+        match event:
             case Listed(kind=kind, cause=cause):
                 self.lists[kind, cause] += 1
             case Resumed(kind=kind, why=why):
@@ -136,6 +136,6 @@ class SeveralObservers:
     def __init__(self, *observers: CacheObserver) -> None:
         self._observers = observers
 
-    def note(self, happening: Happening) -> None:
+    def note(self, event: CacheEvent) -> None:
         for observer in self._observers:
-            observer.note(happening)
+            observer.note(event)

@@ -36,8 +36,8 @@ class StillWrong(msgspec.Struct, frozen=True):
 class Judge:
     def __init__(self, calm: Mapping[Role, int] | None) -> None:
         self._checkers: list[Checker] = for_any_operator(calm)
-        self._twice = next(one for one in self._checkers if isinstance(one, NothingIsMadeTwice))
-        self.hot_loop = next(one for one in self._checkers if isinstance(one, NoHotLoop))
+        self._twice = next(checker for checker in self._checkers if isinstance(checker, NothingIsMadeTwice))
+        self.hot_loop = next(checker for checker in self._checkers if isinstance(checker, NoHotLoop))
         self._missing = WhatIsWantedIsThere(calm or {})
         self._missing.unowned = self._twice.unowned
         self._checkers.append(self._missing)
@@ -58,8 +58,8 @@ class Judge:
             if by_program and seen.old is None and not metadata(obj).get("ownerReferences"):
                 self._twice.unowned.add(seen.path)
         for checker in self._checkers:
-            if checker.concerns(seen.resource) and (found := checker.commit(seen)) is not None:
-                return _violation(checker, found, at_s, (seen.path,))
+            if checker.concerns(seen.resource) and (finding := checker.commit(seen)) is not None:
+                return _violation(checker, finding, at_s, (seen.path,))
         return None
 
     def at_rest(self, objects: Objects, now_s: float, *, made: bool) -> list[StillWrong]:
@@ -68,8 +68,8 @@ class Judge:
         for checker in self._checkers:
             if not isinstance(checker, AtRest) or (checker in (self._twice, self._missing) and not made):
                 continue
-            for found in checker.at_rest(objects, now_s):
-                violation = _violation(checker, found, now_s, ())
+            for finding in checker.at_rest(objects, now_s):
+                violation = _violation(checker, finding, now_s, ())
                 findings.append(StillWrong(violation, patient=checker.patience_s > 0))
         return findings
 
@@ -78,7 +78,7 @@ class Judge:
         return [path for owner in owners if (path := self._paths.get(str(owner["uid"]))) is not None]
 
 
-def _violation(checker: Checker, found: Found, at_s: float, objects: tuple[str, ...]) -> Violation:
-    if isinstance(found, Finding):
-        return Violation(checker.name, found.message, at_s, found.objects)
-    return Violation(checker.name, str(found), at_s, objects)
+def _violation(checker: Checker, finding: Found, at_s: float, objects: tuple[str, ...]) -> Violation:
+    if isinstance(finding, Finding):
+        return Violation(checker.name, finding.message, at_s, finding.objects)
+    return Violation(checker.name, str(finding), at_s, objects)

@@ -302,7 +302,7 @@ class Proxy:
 
     async def _hold(self, watch: Watch) -> None:
         """Wait for as long as faults hold this watch back. Nothing overtakes: the stream waits as a whole."""
-        told: set[AnyFault] = set()
+        reported: set[AnyFault] = set()
         while self.faults is not None and not watch.ending.done():
             held = (
                 self.faults.hold(OPERATOR, watch.ask)
@@ -312,8 +312,8 @@ class Proxy:
             if held is None:
                 return
             fault, until_ns = held
-            if fault not in told:
-                told.add(fault)
+            if fault not in reported:
+                reported.add(fault)
                 path = watch.ask.target.partition("?")[0]
                 self._events.struck(fault, f"watch of {path}: its events are held back", culprit="stale read")
             await self.pause(max(0.01, (until_ns - self._now_ns()) / SECOND_NS))

@@ -31,7 +31,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "Objects, as with kubectl": (
         Command("get", "fathom.cli.objects.get:get", "Objects, as a table or as documents"),
-        Command("describe", "fathom.cli.objects.describe:describe", "Objects in words, why, and Events"),
+        Command(
+            "describe",
+            "fathom.cli.objects.describe:describe",
+            "Describe objects, with their causes and Events",
+        ),
         Command("apply", "fathom.cli.objects.apply:apply", "Make objects as files declare them"),
         Command("create", "fathom.cli.objects.create:app", "Create objects from files or flags"),
         Command("delete", "fathom.cli.objects.delete:delete", "Delete objects, and wait until they are gone"),

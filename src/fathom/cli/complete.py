@@ -70,12 +70,14 @@ def _of_command(page: CommandPage, words: list[str]) -> Candidates:
     if slot.option is None:
         return Candidates()
     if slot.option.choices:
-        found = [(_without_example(choice), "") for choice in slot.option.choices]
+        candidates = [(_without_example(choice), "") for choice in slot.option.choices]
     elif slot.option.is_path:
         return Candidates(directive=FILES)
     else:
-        found = names_for(page, slot, words)
-    chosen = tuple((slot.prefix + value, about) for value, about in found if value.startswith(slot.typed))
+        candidates = names_for(page, slot, words)
+    chosen = tuple(
+        (slot.prefix + value, about) for value, about in candidates if value.startswith(slot.typed)
+    )
     unfinished = bool(chosen) and all(value.endswith(("/", "=")) for value, _ in chosen)
     return Candidates(chosen, NO_FILES | (NO_SPACE if unfinished else 0))
 

@@ -111,8 +111,8 @@ class _Cluster:
         status, raw = self._server.raw("GET", path)
         if status != 200:
             return []
-        found = [item.metadata.name for item in msgspec.json.decode(raw, type=_Page).items]
-        return [(name, "") for name in sorted(found, key=natural) if PLAIN.fullmatch(name)]
+        names = [item.metadata.name for item in msgspec.json.decode(raw, type=_Page).items]
+        return [(name, "") for name in sorted(names, key=natural) if PLAIN.fullmatch(name)]
 
     def slash(self, typed: str) -> list[Candidate]:
         """'deployment/web' for 'deployment/we', with the kind as it was typed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from fathom.cache.observer import CacheFailed, CacheObserver, Happening, Resumed, Silent
+from fathom.cache.observer import CacheEvent, CacheFailed, CacheObserver, Resumed, Silent
 from fathom.control.loop import LoopObserver, Passed
 from fathom.seams.outside import Clock
 
@@ -43,12 +43,12 @@ class ProcessHealth:
         """A request is over. 0: no answer came."""
         self._answers.append((self._clock.monotonic_ns(), status != 0))
 
-    def note(self, happening: Happening) -> None:
+    def note(self, event: CacheEvent) -> None:
         if self._caches is not None:
-            self._caches.note(happening)
-        broke = isinstance(happening, CacheFailed | Silent)
-        if broke or (isinstance(happening, Resumed) and happening.why not in HARMLESS):
-            self._breaks.append((self._clock.monotonic_ns(), happening.kind))
+            self._caches.note(event)
+        broke = isinstance(event, CacheFailed | Silent)
+        if broke or (isinstance(event, Resumed) and event.why not in HARMLESS):
+            self._breaks.append((self._clock.monotonic_ns(), event.kind))
 
     def passed(self, passed: Passed) -> None:
         if self._loops is not None:

@@ -43,12 +43,11 @@ from fathom.explain.why_of.lookups import (
 from fathom.explain.why_of.pod_causes import causes_of, decisive
 from fathom.explain.why_of.refusals import refusal_of
 from fathom.explain.why_of.service_levels import services_of, sourced_level
+from fathom.kinds.workload_progress import REPAIR_COMPLETE
 from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.decision import SeenVersions
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import timestamp
-
-REPAIR_COMPLETE = "RepairComplete"
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -299,7 +298,7 @@ def _repair(evidence: Evidence, workload: Obj) -> Sourced:
     progress = _progress(evidence, workload)
     condition = None if progress is None else find_condition(conditions_of(progress), REPAIR_COMPLETE)
     if progress is None or condition is None:
-        return Sourced(None, "no WorkloadProgress of this workload has the condition RepairComplete")
+        return Sourced(None, "no WorkloadProgress of this workload has the condition " + REPAIR_COMPLETE)
     fields = ("type", "status", "observedGeneration", "reason", "message")
     value: dict[str, Any] = {
         name: condition[name] for name in fields if condition.get(name) not in (None, "")

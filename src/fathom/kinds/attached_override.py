@@ -15,7 +15,10 @@ import msgspec
 from fathom.kinds.override_changes import CHANGES, SCHEDULER, effective_changes
 from fathom.kinds.override_policy import AUTHOR, NAME, Vouching
 from fathom.kinds.override_status import (
+    EFFECTIVE,
     HONORING,
+    OBSERVED,
+    REPAIR_COMPLETE,
     Acknowledger,
     Observers,
     acknowledged,
@@ -45,7 +48,6 @@ NO_ENFORCER, INVALID = "NoEnforcer", "Invalid"
 IN_FORCE, NO_MATCH, DECLINED, HONOURS = "InForce", "NoMatch", "Declined", "SchedulerHonours"
 NOTHING_UNMATCHED: Mapping[str, str] = {}
 ONLY_ATTACHED = "only for pods that name an attached scheduler: others do not know of it"
-OBSERVED, EFFECTIVE, COMPLETE = "SchedulerOverrideObserved", "Effective", "RepairComplete"
 
 # What an attached scheduler carries out alone.
 CARRIED_OUT = frozenset(name for name, rule in CHANGES.items() if rule.enforced_by == (SCHEDULER,))
@@ -213,8 +215,10 @@ def _state(name: str, refused: OverrideRefusal | None, unmatched: str = "") -> C
 def _conditions(
     obj: Obj, override: SchedulerOverride, who: Observers, changes: list[ChangeState], *, now: str
 ) -> list[Obj]:
-    told = {OBSERVED: _observed(who), EFFECTIVE: _effective(changes)}
-    return set_conditions(conditions_of(obj), told, observed_generation=override.metadata.generation, now=now)
+    stated = {OBSERVED: _observed(who), EFFECTIVE: _effective(changes)}
+    return set_conditions(
+        conditions_of(obj), stated, observed_generation=override.metadata.generation, now=now
+    )
 
 
 def _observed(who: Observers) -> tuple[Status, str, str]:
@@ -234,7 +238,7 @@ def _ended(obj: Obj, override: SchedulerOverride, *, now: str) -> Obj:
     """All that was carried out is over at once: nothing has to be undone, or looked for."""
     conditions = set_condition(
         conditions_of(obj),
-        type=COMPLETE,
+        type=REPAIR_COMPLETE,
         status="True",
         reason="OverAtOnce",
         message="what was carried out ends with the override; pods stay where they were placed",

@@ -26,7 +26,10 @@ FINALIZER = "fathom.dev/override"  # Held until nothing of the override is left.
 MADE_BY = "fathom.dev/override"
 BREAK_GLASS = "fathom.dev/break-glass"  # On roles, bindings and tokens made under it: the override's UID.
 CONTROLLERS_LEASE = "controllers"  # Of the process that autoscaler, deployments and repair run in.
+# Conditions.
+OBSERVED, EFFECTIVE = "SchedulerOverrideObserved", "Effective"
 DEGRADED, STOPPED = "Degraded", "AcknowledgerStopped"  # The condition, and its reason.
+REPAIR_COMPLETE = "RepairComplete"  # True: it is proven that nothing is left of the override.
 
 
 class Acknowledger(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from fathom.kinds.override_changes import CHANGES, SCHEDULER, affected_controllers
+from fathom.kinds.override_status import REPAIR_COMPLETE
 from fathom.kinds.scheduler_override import Acknowledgement, SchedulerOverride, expiry_ns
 from fathom.kinds.shape import Condition
 from fathom.model.times import SECOND_NS, human_duration
@@ -23,7 +24,6 @@ ACTIVE, NO_MATCH, DEGRADED = "Active", "NoMatch", "Degraded"
 ENDING, ENDED, RESIDUE = "Ending", "Ended", "Residue"
 
 DEGRADED_CONDITION = "Degraded"
-PROOF_CONDITION = "RepairComplete"  # True: it is proven that nothing is left of the override.
 
 
 class AckCounts(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ def proof_of(override: SchedulerOverride) -> Condition | None:
         (
             each
             for each in override.status.conditions
-            if each.type == PROOF_CONDITION and each.observed_generation >= override.metadata.generation
+            if each.type == REPAIR_COMPLETE and each.observed_generation >= override.metadata.generation
         ),
         None,
     )

@@ -262,11 +262,11 @@ def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
     seen_hash = text(lookup(obj, "status", "approval", "specHash")) or run_hash(old)
     decided = with_decision(before, approved, stamp, hash_field="specHash", spec_hash=seen_hash)
     decided["specHash"] = seen_hash
-    said = {} if approved is True else {"reason": WAITS, "message": WAITS_MESSAGE}
+    explanation = {} if approved is True else {"reason": WAITS, "message": WAITS_MESSAGE}
     if approved is False:
-        said = {"reason": REFUSED, "message": f"refused by {stamp.user}"}
+        explanation = {"reason": REFUSED, "message": f"refused by {stamp.user}"}
     kept = {name: value for name, value in status.items() if name not in {"reason", "message"}}
-    return {**kept, **said, "approval": decided}
+    return {**kept, **explanation, "approval": decided}
 
 
 def run_hash(obj: Obj) -> str:

@@ -9,6 +9,8 @@ from fathom.kinds.schema import Count, Time, field_schema
 from fathom.kinds.shape import Conditions, Meta, ObjectRef, Shape
 from fathom.model.column import Column
 
+REPAIR_COMPLETE = "RepairComplete"  # The condition in which repair says that it has nothing left to do.
+
 
 class PendingReason(Shape, frozen=True):
     reason: Annotated[

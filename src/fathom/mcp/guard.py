@@ -182,13 +182,13 @@ def _unauthorized(message: str) -> Refusal:
 
 def _single_headers(scope: Scope) -> dict[str, str]:
     """Two of one name could mean one thing here and another further on."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for raw_name, value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
-        if name in found and name in {"host", "origin", "authorization", "content-length", SESSION}:
+        if name in headers and name in {"host", "origin", "authorization", "content-length", SESSION}:
             raise Refusal(400, f"the header {name} was sent twice")
-        found[name] = value.decode("latin-1")
-    return found
+        headers[name] = value.decode("latin-1")
+    return headers
 
 
 def _with_headers(send: Send) -> Send:

@@ -56,10 +56,12 @@ def propose_runbook(caller: Caller, asked: given.ProposeRunbook) -> Answer:
 
 async def _draft(caller: Caller, namespace: str, asked: given.ProposeRunbook) -> RunbookRun:
     async with connected(caller.server) as api:
-        found = await find_runbook(api, namespace, asked.runbook)
-    Conditions(found.spec)  # Before anything is written: every expression compiles.
+        runbook = await find_runbook(api, namespace, asked.runbook)
+    Conditions(runbook.spec)  # Before anything is written: every expression compiles.
     name = asked.name or f"{asked.runbook}-{live().ids.suffix()}"
-    return draft_of(found, namespace, name, asked.parameters, asked.reason, requested_through=caller.through)
+    return draft_of(
+        runbook, namespace, name, asked.parameters, asked.reason, requested_through=caller.through
+    )
 
 
 def _waits(author: str, command: str) -> list[str]:

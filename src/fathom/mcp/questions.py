@@ -42,8 +42,8 @@ def why(caller: Caller, asked: given.Why) -> Answer:
 def what_if(caller: Caller, asked: given.WhatIf) -> Answer:
     supposed = tuple(f"{each.object}={_json(each.patch)}" for each in asked.changes)
     document = _explained(caller, asked, what_if=supposed)
-    said = [f"If {each.object} had {_json(each.patch)}:" for each in asked.changes]
-    return Answer([*said, *explanation_lines(document, wide=asked.wide)], document)
+    assumptions = [f"If {each.object} had {_json(each.patch)}:" for each in asked.changes]
+    return Answer([*assumptions, *explanation_lines(document, wide=asked.wide)], document)
 
 
 def _json(patch: Obj) -> str:
@@ -98,15 +98,17 @@ def decisions(caller: Caller, asked: given.Decisions) -> Answer:
     code, answer = ApiServer(caller.server).request("GET", path)
     if code != 200:
         raise Problem(str(answer.get("message") or f"the API server answered with HTTP {code}"))
-    found = [
+    decisions = [
         each
         for each in answer.get("items") or ()
         if not kind or is_of(kind, str(lookup(each, "spec", "subject", "resource")))
     ]
     lines = (
-        table_lines([COLUMNS, *map(_decision_row, found)]) if found else ["there are no recorded decisions"]
+        table_lines([COLUMNS, *map(_decision_row, decisions)])
+        if decisions
+        else ["there are no recorded decisions"]
     )
-    return Answer(lines, {"items": found})
+    return Answer(lines, {"items": decisions})
 
 
 def _decision_row(obj: Obj) -> tuple[str, ...]:
@@ -131,10 +133,10 @@ def overrides(caller: Caller, asked: given.Overrides) -> Answer:
     if asked.name:
         obj = objects.get(namespace, asked.name)
         return Answer(show_lines(obj, now_ns=now_ns()), without_managed_fields(obj))
-    found = objects.list("" if asked.all_namespaces else namespace)
-    rows = list_rows(found, now_ns=now_ns(), with_namespace=asked.all_namespaces, wide=True)
-    lines = table_lines(rows) if found else ["there are no overrides"]
-    return Answer(lines, {"items": [without_managed_fields(obj) for obj in found]})
+    overrides = objects.list("" if asked.all_namespaces else namespace)
+    rows = list_rows(overrides, now_ns=now_ns(), with_namespace=asked.all_namespaces, wide=True)
+    lines = table_lines(rows) if overrides else ["there are no overrides"]
+    return Answer(lines, {"items": [without_managed_fields(obj) for obj in overrides]})
 
 
 def without_managed_fields(obj: Obj) -> Obj:

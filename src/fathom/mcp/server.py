@@ -83,7 +83,7 @@ def make_server(callers: Callers, *, allow_proposals: bool) -> Server[Any]:
 
 async def _called(tool: Tool, answer: Any, limiter: anyio.CapacityLimiter) -> types.CallToolResult:
     try:
-        found: Answer = await anyio.to_thread.run_sync(answer, limiter=limiter)
+        result: Answer = await anyio.to_thread.run_sync(answer, limiter=limiter)
     except Problem as problem:
         return _refusal(str(problem))
     except msgspec.ValidationError as error:
@@ -91,8 +91,8 @@ async def _called(tool: Tool, answer: Any, limiter: anyio.CapacityLimiter) -> ty
     except Exception as error:  # Whatever it is, a client gets one line, and never a traceback.
         LOG.error("tool %s failed: %s", tool.name, one_line(error), exc_info=is_debugged())
         return _refusal(f"{tool.name} failed in fathom mcp ({type(error).__name__}): see its log on stderr")
-    text = types.TextContent(type="text", text=marked_text(found.lines))
-    return types.CallToolResult(content=[text], structured_content=marked_document(found.document))
+    text = types.TextContent(type="text", text=marked_text(result.lines))
+    return types.CallToolResult(content=[text], structured_content=marked_document(result.document))
 
 
 def _refusal(message: str) -> types.CallToolResult:

@@ -58,13 +58,13 @@ def set_condition(
 
 def set_conditions(
     conditions: Sequence[Obj],
-    told: Mapping[str, tuple[Status, str, str]],
+    stated: Mapping[str, tuple[Status, str, str]],
     *,
     observed_generation: int | None,
     now: str,
 ) -> list[Obj]:
     """The conditions with these set: type -> (status, reason, message)."""
-    for type_, (status, reason, message) in told.items():
+    for type_, (status, reason, message) in stated.items():
         conditions = set_condition(
             conditions,
             type=type_,

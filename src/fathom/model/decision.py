@@ -79,7 +79,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     time_ns: int  # The deciding process's wall clock.
     controller: str
     subject: Subject
-    verdict: str  # One word: 'create', 'bind', 'delete', 'hold', 'nothing', 'unschedulable'.
+    verdict: str  # One word: 'create', 'bind', 'delete', 'hold', 'nothing', or several: 'create+status'.
     attempt: int = 1
     cause: WakeCause = UNSTATED
     queued_ms: float = 0.0
@@ -105,6 +105,10 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     priority: int = 0  # Of the pod.
     brief: bool = False  # The journal has dropped its detail: an ordinary decision, long ago.
     agent: str = ""  # The node whose agent decided: agents of one process share a journal.
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        return frozenset(self.verdict.split("+"))
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -165,11 +165,11 @@ def _concerns(wanted: WantedIncident, kept: KeptDecision) -> bool:
 
 def _placers(wanted: WantedIncident, journals: dict[str, list[KeptDecision]]) -> set[str]:
     """Who placed what was made for the object: the schedulers of a workload's pods."""
-    made = _made_for(wanted, journals)
+    uids = _made_for(wanted, journals)
     return {
         name
         for name, kept in journals.items()
-        if any(not each.decision.agent and each.decision.subject.uid in made for each in kept)
+        if any(not each.decision.agent and each.decision.subject.uid in uids for each in kept)
     }
 
 
@@ -184,13 +184,13 @@ def _made_for(wanted: WantedIncident, journals: dict[str, list[KeptDecision]]) -
         written.setdefault(kept.decision.subject.uid, set()).update(uids - {""})
         if wanted.matches(kept.decision.subject):
             waiting.append(kept.decision.subject.uid)
-    made: set[str] = set()
+    followed: set[str] = set()
     while waiting:
         uid = waiting.pop()
-        if uid and uid not in made:
-            made.add(uid)
+        if uid and uid not in followed:
+            followed.add(uid)
             waiting += sorted(written.get(uid, ()))
-    return made
+    return followed
 
 
 def _runs(wanted: WantedIncident, processes: set[str]) -> Iterator[tuple[str, list[Reel]]]:

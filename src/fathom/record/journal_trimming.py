@@ -40,7 +40,7 @@ SubjectKey = tuple[str, str, str]
 
 def is_routine(decision: Decision) -> bool:
     """By its verdict, which may be several words: 'create+status'."""
-    return decision.verdict in ROUTINE or ROUTINE.issuperset(decision.verdict.split("+"))
+    return decision.verdict in ROUTINE or decision.verbs <= ROUTINE
 
 
 class FailingObjects:

@@ -135,7 +135,7 @@ def _why(decision: Decision) -> str:
     if decision.overrides:
         return "override"
     resource = decision.subject.resource
-    if resource == POLICY_ROLLOUTS or (resource == DEPLOYMENTS and "create" in decision.verdict):
+    if resource == POLICY_ROLLOUTS or (resource == DEPLOYMENTS and "create" in decision.verbs):
         return "rollout"
     return ""
 

@@ -134,8 +134,8 @@ class EtcdLink:
         except grpc.aio.AioRpcError as error:
             if "authentication is not enabled" in (error.details() or ""):
                 return ""
-            told = f"etcd does not accept the user {self.options.user!r}: {error.details()}"
-            raise StoreUnavailable(told) from error
+            message = f"etcd does not accept the user {self.options.user!r}: {error.details()}"
+            raise StoreUnavailable(message) from error
         return str(answer.token)
 
     @contextmanager

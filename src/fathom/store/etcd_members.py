@@ -132,16 +132,16 @@ class EtcdMembers:
         if statuses:  # Else nothing is known about whether they agree.
             self._note(disagreement(statuses))
 
-    def _note(self, found: Disagreement | None) -> None:
-        if found is None:
+    def _note(self, disagreement: Disagreement | None) -> None:
+        if disagreement is None:
             self._gaps = []
             if self._disagreement:
                 self._disagreement = ""
                 self._agree_again()
             return
-        self._gaps = [*self._gaps, found.gap][-DISAGREE_LOOKS:]
-        if self._gaps == [found.gap] * DISAGREE_LOOKS:
-            self._disagreement = found.text()
+        self._gaps = [*self._gaps, disagreement.gap][-DISAGREE_LOOKS:]
+        if self._gaps == [disagreement.gap] * DISAGREE_LOOKS:
+            self._disagreement = disagreement.text()
 
     async def _status(self, endpoint: str) -> MemberStatus | None:
         try:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from fathom.store.protocol import BadCommit, Expect, Write
 
+RAISE_KEY = "/fathom/revision-raised"  # Written only to raise the revision. Not in the API's registry.
+
 _LAST = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 

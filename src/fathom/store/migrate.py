@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 import msgspec
 
 from fathom.model.body import Body
+from fathom.store.keys import RAISE_KEY
 from fathom.store.protocol import BadCommit, Committed, Delete, Entry, Expect, Page, Put, Store
 from fathom.store.unusable import StoreUnusable
 
 MIGRATION_KEY = "/fathom/migration"  # Beside the API's registry, not in it.
-RAISE_KEY = "/fathom/revision-raised"
 
 # What a store keeps about itself, such as marks of times with its own revisions.
 OWN_PREFIXES = ("/fathom/", "/health/")
@@ -83,11 +83,11 @@ async def compare(source: Store, target: Store) -> None:
     """Compare every key and body. Raises MigrationRefused with the first difference."""
     theirs, ours = _walk(source), _walk(target)
     while True:
-        wanted, found = await anext(theirs, None), await anext(ours, None)
-        if wanted is None and found is None:
+        wanted, copied = await anext(theirs, None), await anext(ours, None)
+        if wanted is None and copied is None:
             return
-        if wanted is None or found is None or not _is_same(wanted, found):
-            key = min(entry.key for entry in (wanted, found) if entry is not None)
+        if wanted is None or copied is None or not _is_same(wanted, copied):
+            key = min(entry.key for entry in (wanted, copied) if entry is not None)
             raise MigrationRefused(
                 f"source and target differ at {key}: somebody writes to one of them; stop every API server of"
                 " both, empty the target, and migrate again"
@@ -137,16 +137,16 @@ async def _copy(entries: Sequence[Entry], target: Store) -> int:
 
 
 async def _between(store: Store, first: str, last: str) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     head = await store.get(first)
     if head is not None:
-        found[first] = head
+        entries[first] = head
     after = first
     while True:
         page: Page = await store.range("", limit=PAGE_KEYS, after=after)
-        found |= {entry.key: entry for entry in page.entries if entry.key <= last}
+        entries |= {entry.key: entry for entry in page.entries if entry.key <= last}
         if not page.more or page.entries[-1].key >= last:
-            return found
+            return entries
         after = page.entries[-1].key
 
 

@@ -26,7 +26,7 @@ IDS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 # A line at least so often, so that the page knows that it is still connected.
 BOOKMARK_S = "10"
 CHUNKS_MAX = 4  # Waiting for a slow client; a chunk has at most a mebibyte.
-# Of the request that asks for the watches: each of them has no body.
+# Of a request of the page: those that are made for it have no body, and accept something else.
 NOT_PASSED_ON = frozenset({"content-length", "content-type", "transfer-encoding", "expect", "accept"})
 
 

@@ -126,7 +126,7 @@ class Recordings:
             except ChildFailed as error:
                 file.unlink(missing_ok=True)
                 raise bad_request(str(error)) from None
-        made = Export(
+        export = Export(
             id=export_id,
             around=asked.around,
             namespace=asked.namespace,
@@ -136,8 +136,8 @@ class Recordings:
             says=says.replace(str(file), "the file"),
             file=f"{asked.around.replace('/', '-')}.incident",
         )
-        self._keep(made)
-        return made
+        self._keep(export)
+        return export
 
     def _folder(self) -> Path:
         folder = self._data / FOLDER
@@ -146,8 +146,8 @@ class Recordings:
         make_directories(folder)
         return folder
 
-    def _keep(self, made: Export) -> None:
-        self._exports[made.id] = made
+    def _keep(self, export: Export) -> None:
+        self._exports[export.id] = export
         while len(self._exports) > EXPORTS_MAX:
             oldest = next(iter(self._exports))
             del self._exports[oldest]
@@ -242,8 +242,8 @@ async def _output(*arguments: str, answers: tuple[int, ...] = (0,)) -> str:
         if child.returncode is None:
             child.kill()
     if child.returncode not in answers:
-        said = errors.decode(errors="replace").strip().removeprefix("fathom: ")
-        raise ChildFailed(said[-OUTPUT_CHARACTERS_MAX:] or f"the command ended with {child.returncode}")
+        message = errors.decode(errors="replace").strip().removeprefix("fathom: ")
+        raise ChildFailed(message[-OUTPUT_CHARACTERS_MAX:] or f"the command ended with {child.returncode}")
     return out.decode(errors="replace")
 
 

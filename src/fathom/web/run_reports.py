@@ -17,11 +17,10 @@ from fathom.model.body import encode_json
 from fathom.model.errors import bad_request, no_such_path
 from fathom.model.objects import lookup
 from fathom.steer.report import report_text
+from fathom.web.merged_watches import NOT_PASSED_ON
 
 REPORTS = "/ui/runbook-reports/"
 OWN_KINDS = "/apis/fathom.dev/v1alpha1"
-# Of the request for the report: those that are made for it have their own.
-NOT_PASSED_ON = frozenset({"content-length", "content-type", "transfer-encoding", "expect", "accept"})
 
 
 async def report(request: Request, send: Send) -> Response:
@@ -45,10 +44,10 @@ async def report(request: Request, send: Send) -> Response:
 async def _confirmed(request: Request, status: RunbookRunStatus, send: Send) -> frozenset[str]:
     """The audit ids of the run's writes that the audit log has. What cannot be asked is not confirmed."""
     writes = [write for record in status.steps for write in record.writes if write.audit_id]
-    found: set[str] = set()
+    audited: set[str] = set()
     for ref in dict.fromkeys(write.object for write in writes if write.object is not None):
-        found |= await _requests_about(request, ref, send)
-    return frozenset(write.audit_id for write in writes if write.audit_id in found)
+        audited |= await _requests_about(request, ref, send)
+    return frozenset(write.audit_id for write in writes if write.audit_id in audited)
 
 
 async def _requests_about(request: Request, ref: ObjectRef, send: Send) -> set[str]:

@@ -95,6 +95,12 @@ def test_an_unready_pod_may_go_where_no_healthy_one_is_missed(ready: bool, of: O
     assert may_go_unhealthy(pod(ready=ready), of) is may
 
 
+def test_a_pod_whose_condition_has_no_status_is_not_ready() -> None:
+    """A node may write one: only the type is asked for."""
+    unclear = {**pod(ready=True), "status": {"phase": "Running", "conditions": [{"type": "Ready"}]}}
+    assert may_go_unhealthy(unclear, budget(healthy=2, desired=2))
+
+
 @pytest.mark.parametrize(
     ("reason", "words"),
     [

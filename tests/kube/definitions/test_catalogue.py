@@ -148,7 +148,7 @@ def test_every_cell_function_is_explained_in_the_file(registry: Registry) -> Non
 
 @pytest.mark.parametrize("path", ["selectable", "columns"])
 def test_paths_lead_to_fields_that_exist(registry: Registry, path: str) -> None:
-    # What is derived and has no field of its own: kept by the strategy's `field`.
+    # What is derived and has no field of its own: kept by the rules' `field`.
     derived = {"jobs.batch:status.successful", "pods:status.podIPs", "events:source"}
     wrong = [
         f"{kind.resource}:{one}"

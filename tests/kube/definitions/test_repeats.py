@@ -12,7 +12,7 @@ from tests.kube.definitions.bodies import POD, bodies
 from fathom.kube.definitions.decode import Decoder
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
-from fathom.kube.rules.table import strategy_for
+from fathom.kube.rules.table import rules_for
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 
@@ -33,7 +33,7 @@ def complete(decoder: Decoder, raw: bytes) -> Obj:
     """The slow twin."""
     obj = decoder.decode(PODS, raw).obj
     decoder.apply_defaults(PODS, obj)
-    strategy_for("pods").default(obj)
+    rules_for("pods").default(obj)
     return obj
 
 

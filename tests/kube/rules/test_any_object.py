@@ -15,7 +15,7 @@ from tests.kube.rules.written import (
     created,
     definitions,
     kind_of,
-    strategy_of,
+    rules_of,
 )
 
 from fathom.kube.definitions.definitions import (
@@ -27,7 +27,7 @@ from fathom.kube.definitions.definitions import (
     ref_of,
     type_of,
 )
-from fathom.kube.rules.table import STRATEGIES
+from fathom.kube.rules.table import RULES
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 
@@ -92,10 +92,10 @@ class Maker:
         return made
 
 
-@pytest.mark.parametrize("resource", sorted(STRATEGIES))
+@pytest.mark.parametrize("resource", sorted(RULES))
 def test_any_object_of_a_schema_gets_an_answer(resource: str) -> None:
     rng = random.Random(resource)
-    maker, strategy = Maker(rng, definitions()), strategy_of(resource)
+    maker, rules = Maker(rng, definitions()), rules_of(resource)
     accepted: list[Obj] = []
     kind = kind_of(resource)
     for _ in range(ROUNDS):
@@ -110,9 +110,9 @@ def test_any_object_of_a_schema_gets_an_answer(resource: str) -> None:
         old = rng.choice(accepted)
         assert all(cause.message for cause in at_update(resource, obj, old))
         reported = deepcopy(stored)
-        strategy.prepare_status(reported, old, MOMENT)
-        assert all(cause.message for cause in strategy.validate_status(reported, old))
-        strategy.grace_seconds(stored, None)
-        strategy.warnings(stored)
-        strategy.held(stored)
+        rules.prepare_status(reported, old, MOMENT)
+        assert all(cause.message for cause in rules.validate_status(reported, old))
+        rules.grace_seconds(stored, None)
+        rules.warnings(stored)
+        rules.held(stored)
     assert len(accepted) > ROUNDS // 2

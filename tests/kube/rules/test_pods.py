@@ -21,13 +21,13 @@ from tests.kube.rules.written import (
     created,
     defaulted,
     golden,
-    strategy_of,
+    rules_of,
 )
 
 from fathom.kube.rules.pod.defaults import pull_policy
 from fathom.model.objects import Obj
 
-PODS = strategy_of("pods")
+PODS = rules_of("pods")
 RICH = golden("rich-pod")
 SPREAD: Obj = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.kube.rules.written import created, strategy_of
+from tests.kube.rules.written import created, rules_of
 
 from fathom.kube.rules.pod.warnings import pod_warnings
 
@@ -76,7 +76,7 @@ def test_a_workload_warns_of_its_template(resource: str, where: tuple[str, ...])
     for step in reversed(where):
         obj = {step: obj}
     at = ".".join(where)
-    found = strategy_of(resource).warnings({"metadata": {"name": "w"}, **obj})
+    found = rules_of(resource).warnings({"metadata": {"name": "w"}, **obj})
     assert found == [
         f"{at}.metadata.annotations[security.alpha.kubernetes.io/sysctls]: "
         'non-functional in v1.11+; use the "sysctls" field instead',
@@ -85,7 +85,7 @@ def test_a_workload_warns_of_its_template(resource: str, where: tuple[str, ...])
 
 
 def test_an_old_way_to_name_an_ingress_class() -> None:
-    ingresses = strategy_of("ingresses.networking.k8s.io")
+    ingresses = rules_of("ingresses.networking.k8s.io")
     annotations = {"kubernetes.io/ingress.class": "nginx"}
     old = created("ingresses.networking.k8s.io", {"metadata": {"name": "i", "annotations": annotations}})
     assert old["status"] == {"loadBalancer": {}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.kube.rules.written import changed, created, defaulted, golden, strategy_of, updated
+from tests.kube.rules.written import changed, created, defaulted, golden, rules_of, updated
 
 from fathom.kube.rules.compare import difference, same
 from fathom.model.objects import Obj
@@ -34,7 +34,7 @@ def test_a_template_does_not_take_requests_from_limits() -> None:
 def test_replica_sets_start_with_no_replicas_and_can_be_selected_by_them() -> None:
     stored = created("replicasets.apps", golden("replicasets")["object"])
     assert stored["status"] == {"replicas": 0}
-    field = strategy_of("replicasets.apps").field
+    field = rules_of("replicasets.apps").field
     assert (field(stored, "status.replicas"), field({}, "status.replicas")) == ("0", "0")
     assert field({"status": {"replicas": 2}}, "status.replicas") == "2"
 
@@ -44,7 +44,7 @@ def test_a_replication_controller_selects_what_its_template_makes() -> None:
     obj = {"metadata": {"name": "web"}, "spec": {"template": template}}
     read = defaulted("replicationcontrollers", obj)
     assert (read["spec"]["selector"], read["metadata"]["labels"]) == ({"app": "web"}, {"app": "web"})
-    assert strategy_of("replicationcontrollers").validate_create(read) == []
+    assert rules_of("replicationcontrollers").validate_create(read) == []
 
 
 def test_a_job_selects_its_pods_by_its_own_uid() -> None:
@@ -56,7 +56,7 @@ def test_a_job_selects_its_pods_by_its_own_uid() -> None:
         "controller-uid": "u1",
         "batch.kubernetes.io/controller-uid": "u1",
     }
-    assert strategy_of("jobs.batch").field({"status": {"succeeded": 3}}, "status.successful") == "3"
+    assert rules_of("jobs.batch").field({"status": {"succeeded": 3}}, "status.successful") == "3"
 
 
 def numbers(**spec: Any) -> tuple[Any, ...]:

@@ -14,8 +14,8 @@ from fathom.kube.definitions.definitions import Definitions
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
-from fathom.kube.rules.base import Strategy, WriteMoment
-from fathom.kube.rules.table import strategy_for
+from fathom.kube.rules.base import KindRules, WriteMoment
+from fathom.kube.rules.table import rules_for
 from fathom.model.errors import Cause
 from fathom.model.objects import Key, Obj
 from fathom.model.view import Seen, View
@@ -71,8 +71,8 @@ def kind_of(resource: str) -> Kind:
     return kind
 
 
-def strategy_of(resource: str) -> Strategy:
-    return strategy_for(resource)
+def rules_of(resource: str) -> KindRules:
+    return rules_for(resource)
 
 
 def defaulted(resource: str, obj: Obj) -> Obj:
@@ -80,9 +80,9 @@ def defaulted(resource: str, obj: Obj) -> Obj:
     whole = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
     read = decoder.decode_obj(kind, deepcopy(whole)).obj
     decoder.apply_defaults(kind, read)
-    strategy_of(resource).default(read)
+    rules_of(resource).default(read)
     again = deepcopy(read)
-    strategy_of(resource).default(again)
+    rules_of(resource).default(again)
     assert again == read, "defaulting is idempotent"
     return read
 
@@ -91,16 +91,16 @@ def created(resource: str, obj: Obj) -> Obj:
     """As stored, if it were valid."""
     read = defaulted(resource, obj)
     read.setdefault("metadata", {}).setdefault("uid", "u1")
-    if not strategy_of(resource).keeps_status_at_create:
+    if not rules_of(resource).keeps_status_at_create:
         read.pop("status", None)
-    strategy_of(resource).prepare_create(read, MOMENT)
+    rules_of(resource).prepare_create(read, MOMENT)
     return read
 
 
 def at_create(resource: str, obj: Obj) -> list[Cause]:
     read = created(resource, obj)
     before = deepcopy(read)
-    found = strategy_of(resource).validate_create(read)
+    found = rules_of(resource).validate_create(read)
     assert read == before, "validation only looks"
     return found
 
@@ -109,22 +109,22 @@ def updated(resource: str, new: Obj, old: Obj) -> Obj:
     read = defaulted(resource, new)
     if "status" in old:
         read["status"] = deepcopy(old["status"])
-    strategy_of(resource).prepare_update(read, deepcopy(old), MOMENT)
+    rules_of(resource).prepare_update(read, deepcopy(old), MOMENT)
     return read
 
 
 def at_update(resource: str, new: Obj, old: Obj) -> list[Cause]:
     """`old` is an object as stored."""
     read, before = updated(resource, new, old), deepcopy(old)
-    found = strategy_of(resource).validate_update(read, old)
+    found = rules_of(resource).validate_update(read, old)
     assert old == before, "what is stored is never changed"
     return found
 
 
 def at_status(resource: str, status: Obj, old: Obj) -> list[Cause]:
     new = {**deepcopy(old), "status": deepcopy(status)}
-    strategy_of(resource).prepare_status(new, old, MOMENT)
-    return strategy_of(resource).validate_status(new, old)
+    rules_of(resource).prepare_status(new, old, MOMENT)
+    return rules_of(resource).validate_status(new, old)
 
 
 def causes(*expected: tuple[str, str]) -> list[Cause]:

@@ -108,7 +108,8 @@ class ConnectEndpoint:
         if self._records is None:
             raise web.HTTPBadRequest(text=NO_PROGRAMS)
         if self._records.pod(request.match_info["uid"]) is None:
-            raise web.HTTPNotFound(text=f"pod {request.match_info['pod']} is not on this node")
+            # Not 404, which is the answer of an agent that does not have the path.
+            raise web.HTTPGone(text=f"pod {request.match_info['pod']} is not on this node")
         return self._records
 
     def _running(self, request: web.Request) -> tuple[Records, RunRecord]:

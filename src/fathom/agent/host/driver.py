@@ -29,6 +29,7 @@ from fathom.agent.host.files import (
     TOKEN_S,
     audiences_of,
     changes_by_itself,
+    check_amounts,
     shows_metadata,
     volume_files,
     write_volume,
@@ -292,6 +293,7 @@ class ProcessDriver:
         identity = identity_for(pod, containers_of(pod)[0].spec, ids, rights)
         user = (identity.host_uid, identity.host_gid) if identity is not None else None
         group = fs_group_of(pod, ids, rights.host_ids) if identity is not None else None
+        check_amounts(volumes, around)
         for volume in volumes:
             files = volume_files(volume, around, fetched.tokens)
             write_volume(self._place(uid_of(pod)) / "volumes" / volume["name"], files, user, group)

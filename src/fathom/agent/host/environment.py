@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from fathom.agent.container_views import containers_of
-from fathom.agent.variable_expansion import expand
+from fathom.agent.variable_expansion import TOTAL_CHARS_MAX, ExpandedTooLong, expand
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.quantity import parse
 
@@ -52,15 +52,28 @@ def environment(container: Obj, around: Surroundings) -> dict[str, str]:
         "NODE_NAME": str(lookup(around.pod, "spec", "nodeName") or ""),
         "HOST_IP": around.host_ip,
     }
-    for source in container.get("envFrom") or ():
-        env |= _from_whole(source, around)
-    for variable in container.get("env") or ():
-        value = _value(variable, container, around, env)
-        if value is not None:
-            env[variable["name"]] = value
+    size = 0
+    for given in _given(container, around, env):
+        # Also what is set again and again: each time is work.
+        size += sum(len(name) + len(value) for name, value in given.items())
+        if size > TOTAL_CHARS_MAX:
+            raise Unresolved(
+                f"the environment has more than {TOTAL_CHARS_MAX} characters: no program can start"
+            )
+        env |= given
     if bad := next((name for name, value in env.items() if "\0" in value), None):
         raise Unresolved(f"env {bad}: its value has a NUL byte, which no variable can hold")
     return env
+
+
+def _given(container: Obj, around: Surroundings, env: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Variables in the order in which they are set. `env`: those before."""
+    for source in container.get("envFrom") or ():
+        yield _from_whole(source, around)
+    for variable in container.get("env") or ():
+        value = _value(variable, container, around, env)
+        if value is not None:
+            yield {str(variable["name"]): value}
 
 
 def hostname_of(pod: Obj) -> str:
@@ -87,7 +100,10 @@ def _has_links(pod: Obj) -> bool:
 def _value(variable: Obj, container: Obj, around: Surroundings, env: Mapping[str, str]) -> str | None:
     source = variable.get("valueFrom")
     if not source:
-        return expand(str(variable.get("value") or ""), env)
+        try:
+            return expand(str(variable.get("value") or ""), env)
+        except ExpandedTooLong as error:
+            raise Unresolved(f"env {variable['name']} {error}") from None
     if reference := source.get("fieldRef"):
         return field_of(str(reference.get("fieldPath")), around)
     if reference := source.get("resourceFieldRef"):
@@ -110,12 +126,12 @@ def _key_of(kind: str, reference: Obj, objects: Mapping[str, Obj | None]) -> str
         if reference.get("optional"):
             return None
         raise Unresolved(f'{kind} "{name}" not found')
-    texts = _texts_of(kind, obj)
-    if key not in texts:
+    text = (obj.get("data") or {}).get(key)
+    if text is None:
         if reference.get("optional"):
             return None
         raise Unresolved(f'couldn\'t find key {key} in {kind} "{name}"')
-    return texts[key]
+    return str(text) if kind == "configmap" else _decoded(text).decode("utf-8", "replace")
 
 
 def _from_file(reference: Obj, around: Surroundings) -> str | None:

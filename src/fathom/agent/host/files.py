@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -28,10 +28,14 @@ from fathom.agent.safe_files import (
     step,
     write_file,
 )
-from fathom.model.objects import Obj, lookup
+from fathom.model.objects import Obj, labels_of, lookup, metadata
 
 MODE = 0o644
 TOKEN_S = 3600  # kube-apiserver's default.
+SOURCES = ("configMap", "secret", "downwardAPI")
+# Of all volumes of a pod. Some seconds of work; an object has a megabyte at most.
+FILES_MAX = 10_000
+BYTES_MAX = 64 << 20
 
 
 class File(msgspec.Struct, frozen=True):
@@ -62,6 +66,45 @@ def volume_files(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -
         return _projected(source, around, tokens)
     kinds = ", ".join(sorted(set(volume) - {"name"})) or "nothing"
     raise Unresolved(f'volume "{name}" has a type that this agent does not support: {kinds}')
+
+
+def check_amounts(volumes: Iterable[Obj], around: Surroundings) -> None:
+    """Raises `Unresolved` if a pod names so much that its agent, which has other pods, would be busy with it:
+    an object is read whole, as often as it is named."""
+    sizes = {
+        (kind, name): _sizes_of(obj)
+        for kind, objects in (("configMap", around.config_maps), ("secret", around.secrets))
+        for name, obj in objects.items()
+    }
+    shown = sum(map(len, _shown_texts(around.pod)))
+    files = size = 0
+    for kind, source in _sources_of(volumes):
+        items = source.get("items") or ()
+        whole = sizes.get((kind, str(source.get("name") or source.get("secretName"))), {})
+        files += len(items or whole)
+        # Downward, every item may be all labels and annotations.
+        size += sum(shown if kind == "downwardAPI" else whole.get(item.get("key"), 0) for item in items)
+        size += sum(whole.values())
+        if files > FILES_MAX or size > BYTES_MAX:
+            most = f"{FILES_MAX} files or {BYTES_MAX >> 20} MiB"
+            raise Unresolved(f"the volumes of the pod have more than {most}, each as often as it is named")
+
+
+def _sizes_of(obj: Obj | None) -> dict[str, int]:
+    entries = {**((obj or {}).get("data") or {}), **((obj or {}).get("binaryData") or {})}
+    return {name: len(name) + len(text) for name, text in entries.items()}
+
+
+def _shown_texts(pod: Obj) -> Iterator[str]:
+    for pairs in (labels_of(pod), metadata(pod).get("annotations") or {}):
+        for name, text in pairs.items():
+            yield from (name, text)
+
+
+def _sources_of(volumes: Iterable[Obj]) -> Iterator[tuple[str, Obj]]:
+    for volume in volumes:
+        for holder in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            yield from ((kind, holder[kind]) for kind in SOURCES if holder.get(kind))
 
 
 def _from(kind: str, source: Obj, name: str, objects: Mapping[str, Obj | None], mode: int | None) -> Files:

@@ -5,6 +5,7 @@ Pure but for the directories that it makes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
 from fathom.agent.host.mounts import PodPaths, mounts_of
 from fathom.agent.runtime import Launch
-from fathom.agent.variable_expansion import expand
+from fathom.agent.variable_expansion import ExpandedTooLong, expand_all
 from fathom.model.objects import Obj, lookup
 from fathom.open_files import given
 
@@ -85,6 +86,14 @@ def grounds_of(settled: Settled) -> PodPaths:
     )
 
 
+def expanded_words(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Raises `Unresolved`."""
+    try:
+        return expand_all(argv, env)
+    except ExpandedTooLong as error:
+        raise Unresolved(f"the command {error}") from None
+
+
 def shim_spec(settled: Settled) -> dict[str, Any]:
     """Raises `Unresolved`."""
     container, around, rights = settled.container, settled.around, settled.rights
@@ -102,7 +111,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
     working = container.get("workingDir") or (settled.image.working_dir if settled.image is not None else "")
     launch = settled.launch
     return {
-        "argv": [expand(word, env) for word in settled.argv],
+        "argv": expanded_words(settled.argv, env),
         "env": env,
         "cwd": working or (HOME if rights.enclosing else str(home)),
         "directory": str(settled.run_dir),

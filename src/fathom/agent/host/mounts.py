@@ -27,7 +27,7 @@ from fathom.agent.safe_files import (
     open_top,
     walk,
 )
-from fathom.agent.variable_expansion import expand
+from fathom.agent.variable_expansion import ExpandedTooLong, expand
 from fathom.model.objects import Obj, lookup
 
 # The agent keeps writing to these, so pods may not: kubelet mounts them read-only too.
@@ -78,7 +78,10 @@ def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], paths: PodPaths, con
     to = _where(mount["mountPath"], "mountPath")
     read_only = bool(mount.get("readOnly")) or any(kind in volume for kind in OURS)
     own = "emptyDir" in volume and not read_only
-    below = str(mount.get("subPath") or expand(str(mount.get("subPathExpr") or ""), env))
+    try:
+        below = str(mount.get("subPath") or expand(str(mount.get("subPathExpr") or ""), env))
+    except ExpandedTooLong as error:
+        raise Unresolved(f"subPathExpr of mount {to} {error}") from None
     if host := volume.get("hostPath"):
         top, whole = ROOT, _of_host(host, paths)
     else:

@@ -17,7 +17,7 @@ from fathom.kinds.reservation import RESERVATIONS
 from fathom.kinds.shape import GROUP, VERSION
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.kube.definitions.kind import Kind
-from fathom.kube.rules.table import strategy_for
+from fathom.kube.rules.table import rules_for
 from fathom.model.declared import Reads
 from fathom.model.objects import Key, Obj, labels_of, lookup
 from fathom.model.tenancy import TENANT, tenant_of
@@ -55,7 +55,7 @@ class TenantUse(Plugin):
 
 
 def _template(kind: Kind) -> tuple[str, ...]:
-    return strategy_for(kind.resource).template
+    return rules_for(kind.resource).template
 
 
 def _tenants(attempt: WriteAttempt, view: View) -> Iterator[str]:

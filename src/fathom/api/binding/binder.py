@@ -23,7 +23,6 @@ import msgspec
 
 from fathom.api.admission.attempt import UPDATE, Charge, WriteAttempt
 from fathom.api.admission.quota import given_back
-from fathom.api.binding import requests
 from fathom.api.binding.checks import BindingMoment, PlacedPod, judge
 from fathom.api.binding.facts import BindingFacts
 from fathom.api.binding.pending import Pending
@@ -39,6 +38,7 @@ from fathom.api.core import Core
 from fathom.api.ledger.accounts import TENANT_BOOKS, Books, tenant_key
 from fathom.api.request import Caller
 from fathom.kube.definitions.kind import Kind
+from fathom.model import binding_checks
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, refused_by_store, unavailable
 from fathom.model.objects import Key, Obj, uid_of
@@ -238,9 +238,11 @@ class Binder:
     def _judge(self, job: _Job, transaction: _Round) -> PlacedPod | Refusal | BindingFailed:
         ask, entry = job.ask, self._entry(job.ask)
         if entry is None:
-            return Refusal(requests.POD_GONE, f'pods "{ask.name}" not found')
+            return Refusal(binding_checks.POD_GONE, f'pods "{ask.name}" not found')
         if entry.key in transaction.writes:
-            return Refusal(requests.POD_BOUND, f"pod {ask.name} is already being assigned", entry.revision)
+            return Refusal(
+                binding_checks.POD_BOUND, f"pod {ask.name} is already being assigned", entry.revision
+            )
         pod = self._decoded(job, entry)
         judged = judge(
             ask, pod, entry.revision, facts=self._facts, books=transaction.books, at=transaction.at
@@ -327,7 +329,7 @@ class Binder:
                 queue.appendleft(job)
             else:
                 why = f"lost {job.races} races: objects that the binding depends on keep changing; try again"
-                _answer(job, Refusal(requests.CONTENDED, why))
+                _answer(job, Refusal(binding_checks.CONTENDED, why))
 
     def _too_large(self, queue: deque[_Job], transaction: _Round, error: BadCommit) -> _Done:
         """The store engine rejects a commit of this size: try half of the binds, down to a single one."""
@@ -358,5 +360,5 @@ def _answer(job: _Job, answer: Answer) -> None:
 def _refusal(error: ApiError) -> Refusal | BindingFailed:
     """A lost fence is one of the checks; other errors of admission are passed on unchanged."""
     if error.details.get("kind") == "fences":
-        return Refusal(requests.FENCE_LOST, error.message)
+        return Refusal(binding_checks.FENCE_LOST, error.message)
     return BindingFailed(error)

@@ -39,6 +39,7 @@ from fathom.kinds.scheduler_override import (
 )
 from fathom.kinds.scheduling_policy import BUILT_IN, POLICIES, POLICY
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
+from fathom.model import binding_checks
 from fathom.model.body import canonical
 from fathom.model.conditions import BLOCKED_BY_POLICY
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
@@ -110,7 +111,7 @@ def judge(
         return refusal
     node, node_revision = facts.node(ask.node)
     if node is None:
-        return Refusal(requests.NODE_GONE, f"node {ask.node} does not exist")
+        return Refusal(binding_checks.NODE_GONE, f"node {ask.node} does not exist")
     case = Case(ask, pod, node, facts=facts, books=books, at=at)
     case.rests_on("nodes", Key("", ask.node), node_revision)
     checks = (_node_refusal, judge_cordons, _policy_refusal, _override_refusal, _reservation_refusal)
@@ -134,27 +135,27 @@ def pod_refusal(ask: BindingAsk, pod: Obj, revision: int) -> Refusal | None:
     name = ask.name
     if ask.uid and ask.uid != uid_of(pod):
         why = f"the pod has UID {uid_of(pod)}, the binding names {ask.uid}"
-        return Refusal(requests.POD_UID_CHANGED, why, revision)
+        return Refusal(binding_checks.POD_UID_CHANGED, why, revision)
     if is_deleting(pod):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
-        return Refusal(requests.POD_DELETING, why, revision)
+        return Refusal(binding_checks.POD_DELETING, why, revision)
     if is_terminal(pod):
-        return Refusal(requests.POD_GONE, f"pod {name} has ended ({pod['status']['phase']})", revision)
+        return Refusal(binding_checks.POD_GONE, f"pod {name} has ended ({pod['status']['phase']})", revision)
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-        return Refusal(requests.POD_BOUND, why, revision, node=str(spec["nodeName"]))
+        return Refusal(binding_checks.POD_BOUND, why, revision, node=str(spec["nodeName"]))
     if spec.get("schedulingGates"):
-        return Refusal(requests.POD_GATED, f"pod {name} has non-empty .spec.schedulingGates", revision)
+        return Refusal(binding_checks.POD_GATED, f"pod {name} has non-empty .spec.schedulingGates", revision)
     return None
 
 
 def _node_refusal(case: Case) -> Refusal | None:
     node, revision = case.node, case.expects[0].revision
     if node.deleting:
-        return Refusal(requests.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
+        return Refusal(binding_checks.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
     if node.unschedulable and not pod_tolerates(case.pod, CORDON):
-        return Refusal(requests.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
+        return Refusal(binding_checks.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
     return None
 
 
@@ -177,7 +178,7 @@ def judge_cordons(case: Case) -> Refusal | None:
 def _cordoned(case: Case, override: Override, how: str) -> Refusal:
     meta = override.spec.metadata
     why = f"node {case.node.name}: override {meta.namespace}/{meta.name} {how}"
-    return Refusal(requests.NODE_CORDONED, why, override.revision)
+    return Refusal(binding_checks.NODE_CORDONED, why, override.revision)
 
 
 def _policy_refusal(case: Case) -> Refusal | None:
@@ -187,7 +188,7 @@ def _policy_refusal(case: Case) -> Refusal | None:
     revision, rollout = case.facts.policy(name)
     if revision == 0 or rollout is None:
         why = "does not exist" if revision == 0 else "is not active in any rollout"
-        return Refusal(requests.POLICY_INACTIVE, f"policy {name} {why}", revision)
+        return Refusal(binding_checks.POLICY_INACTIVE, f"policy {name} {why}", revision)
     case.rests_on(POLICIES, Key("", name), revision)
     case.rests_on(rollout.resource, rollout.key, rollout.revision)
     return None
@@ -211,9 +212,9 @@ def _reference_refusal(
 ) -> Refusal | None:
     name = f"{ref.namespace}/{ref.name}"
     if override is None or (ref.uid and override.metadata.uid != ref.uid):
-        return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} does not exist any more", revision)
+        return Refusal(binding_checks.OVERRIDE_INACTIVE, f"override {name} does not exist any more", revision)
     if not override_active(override, at.now_ns):
-        return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} has ended", revision)
+        return Refusal(binding_checks.OVERRIDE_INACTIVE, f"override {name} has ended", revision)
     return None
 
 
@@ -225,18 +226,20 @@ def _reservation_refusal(case: Case) -> Refusal | None:
     key = Key(ask.namespace, name)
     reservation, seen = case.facts.reservation(key)
     if reservation is None or seen is None:
-        return Refusal(requests.RESERVATION_GONE, f"reservation {name} does not exist")
+        return Refusal(binding_checks.RESERVATION_GONE, f"reservation {name} does not exist")
     if not reservation_usable(reservation, case.at.now_ns):
         phase = reservation.status.phase or "unconfirmed"
         return Refusal(
-            requests.RESERVATION_GONE, f"reservation {name} is not usable ({phase})", seen.revision
+            binding_checks.RESERVATION_GONE, f"reservation {name} is not usable ({phase})", seen.revision
         )
     if reservation.spec.node_name not in {"", ask.node}:
         why = f"reservation {name} is for node {reservation.spec.node_name}"
-        return Refusal(requests.RESERVATION_GONE, why, seen.revision)
+        return Refusal(binding_checks.RESERVATION_GONE, why, seen.revision)
     holder = (metadata(seen.obj).get("annotations") or {}).get(HOLDER_UID)
     if holder and holder != uid_of(case.pod):
-        return Refusal(requests.RESERVATION_GONE, f"reservation {name} is for another pod", seen.revision)
+        return Refusal(
+            binding_checks.RESERVATION_GONE, f"reservation {name} is for another pod", seen.revision
+        )
     case.rests_on(RESERVATIONS, key, seen.revision)
     case.released = reservation_holding(seen.obj)
     case.taken = NodeTaken(key_in_store(RESERVATIONS, key), seen.obj, _taken_over(seen.obj, reservation))
@@ -266,14 +269,16 @@ def judge_account(case: Case) -> Account | Refusal:
             and capacity_class.holds(node.labels)
         ):
             why = f"node {node.name} is reserved for capacity class {capacity_class.name}"
-            return Refusal(requests.CLASS_RESERVED, why, facts.class_revision(capacity_class.name))
+            return Refusal(binding_checks.CLASS_RESERVED, why, facts.class_revision(capacity_class.name))
     if not account.capacity_class:
         return account
     used = next(
         (capacity_class for capacity_class in classes if capacity_class.name == account.capacity_class), None
     )
     if used is None:
-        return Refusal(requests.CLASS_RESERVED, f"capacity class {account.capacity_class} does not exist")
+        return Refusal(
+            binding_checks.CLASS_RESERVED, f"capacity class {account.capacity_class} does not exist"
+        )
     revision = facts.class_revision(used.name)
     case.rests_on(CAPACITY_CLASSES, Key("", used.name), revision)
     if used.admits(account.tenant):
@@ -291,7 +296,7 @@ def _allowed_by_override(account: Account, case: Case, revision: int) -> Account
         if most is None or used < most:
             return account._replace(override=uid)
         why = f"override {override.metadata.name} allows {most} replicas in the class, and {used} are there"
-    return Refusal(requests.CLASS_RESERVED, why, revision)
+    return Refusal(binding_checks.CLASS_RESERVED, why, revision)
 
 
 def _used(override: SchedulerOverride, tenant: str, case: Case) -> int:
@@ -312,10 +317,12 @@ def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | Non
         book = book.without(case.leaving)
     short = lacks_room(node, book, wanted, released=released, classes=facts.classes())
     if short is not None:
-        return Refusal(requests.NODE_FULL, f"node {node.name}: {short}", node_revision)
+        return Refusal(binding_checks.NODE_FULL, f"node {node.name}: {short}", node_revision)
     port = taken_port(book, wanted.ports) if wanted.ports else None
     if port is not None:
-        return Refusal(requests.NODE_PORTS, f"node {node.name}: host port {port} is taken", node_revision)
+        return Refusal(
+            binding_checks.NODE_PORTS, f"node {node.name}: host port {port} is taken", node_revision
+        )
     tenant = wanted.account.tenant
     quota, revision = facts.quota(tenant)
     case.rests_on(TENANT_QUOTAS, Key("", tenant), revision)
@@ -323,7 +330,7 @@ def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | Non
     if case.leaving:
         account = account.without([holding for holding in case.leaving if holding.account.tenant == tenant])
     over = exceeds_quota(quota, account, wanted, released=released)
-    return None if over is None else Refusal(requests.QUOTA_EXCEEDED, over, revision)
+    return None if over is None else Refusal(binding_checks.QUOTA_EXCEEDED, over, revision)
 
 
 def bound_pod(ask: BindingAsk, pod: Obj, *, account: str, now: str) -> Obj:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.api.binding import requests
 from fathom.api.binding.checks import BindingMoment, Case, judge_account, judge_cordons, judge_room
 from fathom.api.binding.facts import BindingFacts
 from fathom.api.binding.requests import BindingAsk, Refusal
@@ -18,6 +17,7 @@ from fathom.api.ledger.holdings import Account, Holding
 from fathom.api.ledger.room import exceeds_quota
 from fathom.kinds.scheduler_override import override_active, scope_includes
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
+from fathom.model import binding_checks
 from fathom.model.objects import Key, Obj, key_of
 from fathom.store.protocol import Expect
 
@@ -91,10 +91,10 @@ def _without_node(
     if zoned or cordoned or facts.classes() or wanted.account.capacity_class:
         rules = "quotas by zone, capacity classes and overrides"
         why = f"node {wanted.node} does not exist: {rules} cannot be checked"
-        return Refusal(requests.NODE_GONE, why)
+        return Refusal(binding_checks.NODE_GONE, why)
     over = exceeds_quota(quota, books.tenant(tenant), wanted)
     if over is not None:
-        return Refusal(requests.QUOTA_EXCEEDED, over, revision)
+        return Refusal(binding_checks.QUOTA_EXCEEDED, over, revision)
     return (
         Expect(key_in_store("nodes", Key("", wanted.node)), 0),
         Expect(key_in_store(TENANT_QUOTAS, Key("", tenant)), revision),

@@ -1,4 +1,4 @@
-"""Requests to bind a pod, the names of the checks, and the answers."""
+"""Requests to bind a pod, and the answers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from fathom.model.objects import Key, Obj
 
 RESERVATION = "fathom.dev/reservation"  # On a bound pod: the reservation that it took over.
 NODE_REVISION = "fathom.dev/node-revision"  # On a bound pod: the node's revision in the decision.
-
-# The checks, in the order in which they run. A refusal names the first that fails.
-POD_GONE, POD_UID_CHANGED, POD_DELETING = "PodGone", "PodUidChanged", "PodDeleting"
-POD_BOUND, POD_GATED = "PodBound", "PodGated"
-NODE_GONE, NODE_UNSCHEDULABLE = "NodeGone", "NodeUnschedulable"
-POLICY_INACTIVE, OVERRIDE_INACTIVE = "PolicyInactive", "OverrideInactive"
-NODE_CORDONED = "NodeCordoned"  # By an override; `unschedulable` is the check above.
-RESERVATION_GONE, CLASS_RESERVED = "ReservationGone", "ClassReserved"
-NODE_FULL, NODE_PORTS, QUOTA_EXCEEDED = "NodeFull", "NodePorts", "QuotaExceeded"
-FENCE_LOST = "FenceLost"
-CONTENDED = "Contended"  # Not a check: too many races were lost. Trying again may well help.
 
 
 class OverrideRef(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from fathom.kinds.scheduling_policy import POLICY
 from fathom.kinds.shape import API_VERSION, GROUP, VERSION
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules.metadata import annotation_causes, label_causes
+from fathom.model import binding_checks
 from fathom.model.body import encode_json
 from fathom.model.errors import (
     ApiError,
@@ -205,9 +206,9 @@ def refused(ask: BindingAsk, answer: Refusal | BindingUnknown | BindingFailed) -
         return answer.error
     if isinstance(answer, BindingUnknown):
         return timed_out(answer.cause)
-    if answer.check == requests.CONTENDED:
+    if answer.check == binding_checks.CONTENDED:
         return too_many_requests(answer.message)
-    if answer.check == requests.POD_GONE and not answer.revision:
+    if answer.check == binding_checks.POD_GONE and not answer.revision:
         error = not_found("pods", ask.name)
     else:
         error = conflict("pods/binding", ask.name, answer.message)

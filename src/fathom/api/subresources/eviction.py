@@ -22,7 +22,13 @@ from fathom.kinds.override_status import MADE_BY, has_ended
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, cordons, override_active
 from fathom.model.accounts import is_own
 from fathom.model.body import encode_json
-from fathom.model.conditions import DISRUPTION_TARGET, EVICTED_FOR, find_condition, set_condition
+from fathom.model.conditions import (
+    DISRUPTION_TARGET,
+    EVICTED_FOR,
+    conditions_of,
+    find_condition,
+    set_condition,
+)
 from fathom.model.errors import ApiError, bad_request, conflict, internal
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
@@ -146,8 +152,8 @@ def is_exempt(pod: Obj) -> bool:
 def may_go_unhealthy(pod: Obj, budget: Obj) -> bool:
     """No budget counts a pod that is not ready: it may be evicted if the budget's policy says so, or while
     there are as many healthy pods as desired."""
-    conditions = lookup(pod, "status", "conditions") or ()
-    if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
+    ready = find_condition(conditions_of(pod), "Ready")
+    if ready is not None and ready.get("status") == "True":
         return False
     if lookup(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

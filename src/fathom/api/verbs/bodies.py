@@ -60,7 +60,7 @@ def decode(core: Core, call: Call, kind: Kind | None = None) -> Obj:
     media = _media(call.request, kind)
     if not call.request.body:
         raise bad_request("the body of the request is empty: an object was expected")
-    repeats = core.decoder.repeats if media == JSON and core.strategy(kind).repeats else None
+    repeats = core.decoder.repeats if media == JSON and core.rules(kind).repeats else None
     remembered = repeats.read(kind, call.request.body) if repeats is not None else None
     if remembered is not None:
         return remembered
@@ -96,7 +96,7 @@ def complete(core: Core, call: Call, kind: Kind, decoded: Decoded) -> Obj:
     _judge_unknown(call, kind, decoded)
     obj = shared.stored(kind, decoded.obj)
     core.decoder.apply_defaults(kind, obj)
-    core.strategy(kind).default(obj)
+    core.rules(kind).default(obj)
     return obj
 
 

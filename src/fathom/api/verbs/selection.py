@@ -10,7 +10,7 @@ from fathom.api.core import Call, Core
 from fathom.api.resource_cache import ResourceCache
 from fathom.api.watch_events import node_trigger
 from fathom.kube.definitions.kind import Kind
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
@@ -40,7 +40,7 @@ def choice_of(core: Core, call: Call) -> Selection:
     labels = _labels(call)
     fields = _fields(call)
     namespace = (call.namespace or None) if call.kind.namespaced else None
-    matches = _predicate(call.kind, core.strategy(call.kind), labels, fields)
+    matches = _predicate(call.kind, core.rules(call.kind), labels, fields)
     return Selection(namespace=namespace, matches=matches, name=_name(fields), node=_node(call, fields))
 
 
@@ -92,7 +92,7 @@ def _node(call: Call, fields: FieldSelector | None) -> str:
 
 
 def _predicate(
-    kind: Kind, strategy: Strategy, labels: LabelSelector | None, fields: FieldSelector | None
+    kind: Kind, rules: KindRules, labels: LabelSelector | None, fields: FieldSelector | None
 ) -> Matches | None:
     if labels is None and fields is None:
         return None
@@ -100,14 +100,14 @@ def _predicate(
     def matches(obj: Obj) -> bool:
         if labels is not None and not labels.matches(labels_of(obj)):
             return False
-        return fields is None or fields.matches(lambda path: field_value(strategy, obj, path))
+        return fields is None or fields.matches(lambda path: field_value(rules, obj, path))
 
     return matches
 
 
-def field_value(strategy: Strategy, obj: Obj, path: str) -> str:
+def field_value(rules: KindRules, obj: Obj, path: str) -> str:
     """A field as selectors compare it: text, '' if it is not set."""
-    special = strategy.field(obj, path)
+    special = rules.field(obj, path)
     if special is not None:
         return special
     meta = metadata(obj)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.lease_renewal import LEASES
@@ -36,7 +38,8 @@ CREATED_BY_PUT = frozenset(
 REPORTED = frozenset({"kind", "apiVersion", "metadata", "status"})
 
 
-async def put(core: Core, call: Call) -> Response:
+async def put(core: Core, call: Call, require_create: Callable[[Call], None] | None = None) -> Response:
+    """`require_create` raises if the caller may not create the object; without it, none is created."""
     if call.kind.resource == LEASES and _is_plain(call.request):
         written = await renew(core, call)
         if written is not None:
@@ -48,7 +51,8 @@ async def put(core: Core, call: Call) -> Response:
         raise bad_request(
             f"the name of the object ({name or ''}) does not match the name on the URL ({call.target.name})"
         )
-    if _creates(call, obj) and await core.current(call.store_key) is None:
+    if require_create and _creates(call, obj) and await core.current(call.store_key) is None:
+        require_create(call)
         return answer(core, call, await create_object(core, call, obj), status=201)
     # Each try gets a fresh copy of the caller's object: a lost race must not leave traces in it.
     untouched = [obj]

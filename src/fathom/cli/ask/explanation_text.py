@@ -141,8 +141,8 @@ def _nodes(document: Document) -> Iterator[str]:
     width = max((len(str(row["node"])) for row in rows), default=0)
     for row in rows:
         score = row.get("score")
-        said = row.get("reason") or ("fits" if score is None else f"fits, {score} points")
-        yield f"{row['node']:<{width}}  {said}"
+        verdict = row.get("reason") or ("fits" if score is None else f"fits, {score} points")
+        yield f"{row['node']:<{width}}  {verdict}"
 
 
 def _queue(document: Document) -> Iterator[str]:

@@ -99,7 +99,7 @@ class ApiServer(ServerConnection):
 
     def kinds_of(self, name: str, namespace: str) -> list[str]:
         """The kinds of which an object has this name."""
-        found = []
+        kinds = []
         for kind, path in NAMED_KINDS.items():
             status, answer = self.request(
                 "GET", f"{path.format(_in_namespace(namespace))}/{quote(name, safe='')}"
@@ -107,8 +107,8 @@ class ApiServer(ServerConnection):
             if status == 401:
                 raise Problem(str(answer.get("message") or "the API server does not know the user"))
             if status == 200:
-                found.append(kind)
-        return found
+                kinds.append(kind)
+        return kinds
 
 
 def answers_no_questions(status: int, reason: str, message: str) -> bool:

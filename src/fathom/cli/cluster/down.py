@@ -70,11 +70,11 @@ def _stop_supervisor(data: Path) -> bool:
     try:
         if _is_free(lock):
             return False
-        told: set[int] = set()
+        signalled: set[int] = set()
         until_s = time.monotonic() + STOP_S
         while not _is_free(lock):
-            for pid in set(holders_of(data)) - told:
-                told.add(pid)
+            for pid in set(holders_of(data)) - signalled:
+                signalled.add(pid)
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGTERM)
             if time.monotonic() > until_s:

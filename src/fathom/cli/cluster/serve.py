@@ -145,8 +145,8 @@ def api(
         raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            told = f"port {port} on {host} is in use; choose another, for example --port {port + 1}"
-            raise Problem(told) from error
+            message = f"port {port} on {host} is in use; choose another, for example --port {port + 1}"
+            raise Problem(message) from error
         raise
 
 

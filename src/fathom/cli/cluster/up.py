@@ -225,8 +225,8 @@ def _next_lines() -> list[str]:
 def _command() -> str:
     """`fathom`, if a shell finds it; else where it is."""
     own = Path(sys.executable).parent / "fathom"
-    found = shutil.which("fathom")
-    if found is not None and Path(found).resolve() == own.resolve():
+    installed = shutil.which("fathom")
+    if installed is not None and Path(installed).resolve() == own.resolve():
         return "fathom"
     with contextlib.suppress(ValueError):
         return str(own.relative_to(Path.cwd()))

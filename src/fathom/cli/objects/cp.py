@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import tarfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -59,9 +61,9 @@ def cp(
     origin, goal = place_of(source), place_of(target)
     if bool(origin.pod) == bool(goal.pod):
         raise Problem("one of the two must be in a pod, as POD:PATH, and the other on this machine")
-    at, found = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
-    pod = pods_named(ServerConnection(found), (origin.pod or goal.pod,), at, "")[0]
-    where = PodConnections(found, at, str(pod["metadata"]["name"]))
+    at, config = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
+    pod = pods_named(ServerConnection(config), (origin.pod or goal.pod,), at, "")[0]
+    where = PodConnections(config, at, str(pod["metadata"]["name"]))
     chosen = container_of(pod, container)
     return _copy_out(where, chosen, origin, goal) if origin.pod else _copy_in(where, chosen, origin, goal)
 
@@ -119,16 +121,66 @@ def _unpack(fd: int, name: str, target: Path, problems: list[Exception]) -> None
     with os.fdopen(fd, "rb") as file:
         try:
             with tarfile.open(fileobj=file, mode="r|") as archive:
-                for member in archive:
-                    below = member.name.removeprefix(name)
-                    if not member.name.startswith(name) or (below and not below.startswith("/")):
-                        raise tarfile.TarError(f"the archive has {member.name!r} besides {name!r}")
-                    member.name = target.name + below
-                    archive.extract(member, target.parent, filter="data")
+                _extract(archive, name, target)
         except (tarfile.TarError, OSError) as error:
             problems.append(error)
         while file.read(READ_BYTES):  # Or the other end would wait for us.
             pass
+
+
+def _extract(archive: tarfile.TarFile, name: str, target: Path) -> None:
+    """`filter="data"` keeps members in the directory that they are extracted to, which is the target itself:
+    beside it are files of the user. Links are made last, so that nothing is written through one."""
+    links: dict[Path, str] = {}
+    for member in archive:
+        below = _below(member.name, name)
+        if member.issym():
+            links[target / below] = member.linkname
+        elif member.islnk():
+            first = target / _below(member.linkname, name)
+            _check_within(first, target)
+            shutil.copyfile(first, _new(target / below, target))
+        elif member.isdir() and not below:
+            target.mkdir(exist_ok=True)
+        elif below:
+            member.name = below
+            archive.extract(member, target, filter="data")
+        else:
+            member.name = target.name
+            archive.extract(member, target.parent, filter="data")
+    _make_links(links, target)
+
+
+def _below(path: str, name: str) -> str:
+    below = path.removeprefix(name)
+    if not path.startswith(name) or (below and not below.startswith("/")):
+        raise tarfile.TarError(f"the archive has {path!r} besides {name!r}")
+    return below.strip("/")
+
+
+def _make_links(links: Mapping[Path, str], target: Path) -> None:
+    for place, leads_to in links.items():
+        _new(place, target).symlink_to(leads_to)
+    try:
+        for place in links:
+            _check_within(place, target)
+    except tarfile.TarError:
+        for place in links:
+            place.unlink()
+        raise
+
+
+def _new(place: Path, target: Path) -> Path:
+    """The place, with nothing there."""
+    _check_within(place.parent, target)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    return place
+
+
+def _check_within(path: Path, target: Path) -> None:
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(target)):  # Loops are no error here.
+        raise tarfile.TarError(f"{path} leads out of the copy")
 
 
 def _run(

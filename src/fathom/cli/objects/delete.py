@@ -86,8 +86,8 @@ def delete(
         options["gracePeriodSeconds"] = grace_s
     word = "force deleted" if force and grace_s == 0 else "deleted"
     is_dry = dry_run == "server"
-    said = "" if output == "name" else f"{word}{' (server dry run)' if is_dry else ''}"
-    deleted, missing = _delete(server, targets, options, said, is_dry=is_dry)
+    outcome = "" if output == "name" else f"{word}{' (server dry run)' if is_dry else ''}"
+    deleted, missing = _delete(server, targets, options, outcome, is_dry=is_dry)
     if not targets:
         say("No resources found.", err=bool(output))
     if wait and dry_run == "none":

@@ -70,7 +70,8 @@ def get(
         str, Parameter(help="Only objects with these fields: status.phase=Running,spec.nodeName=node-1")
     ] = "",
     watch: Annotated[
-        bool, Parameter(name=("--watch", "-w"), negative=(), help="Go on: a line for each change.")
+        bool,
+        Parameter(name=("--watch", "-w"), negative=(), help="Keep watching: print a line for each change."),
     ] = False,
     watch_only: Annotated[
         bool, Parameter(negative=(), help="As --watch, without the objects that are there already.")
@@ -145,18 +146,18 @@ class _Shown:
             raise Problem(f"objects of the kind {named.resource.full_name} cannot be listed: name one")
         self._is_list = self._is_list or several or len(named.names) != 1
         missing = []
-        found: list[Obj] = []
+        objects: list[Obj] = []
         for name in named.names or ("",):
             try:
-                found += self._fetched(named.resource, name)
+                objects += self._fetched(named.resource, name)
             except Refused as refused:
                 if refused.code != 404 or not name:
                     raise
                 missing.append(str(refused))
         if self._as_table:
-            self._print_tables(found, named.resource, several=several)
+            self._print_tables(objects, named.resource, several=several)
         else:
-            self._documents += [_with_kind(obj, named.resource) for obj in found]
+            self._documents += [_with_kind(obj, named.resource) for obj in objects]
         return missing
 
     def finish(self, *, missing: bool) -> None:
@@ -280,8 +281,8 @@ def custom_columns(specification: str, objs: Sequence[Obj], *, with_heads: bool 
 
 def _cell(path: str, obj: Obj) -> str:
     shown = path.strip("{}")
-    found = jsonpath.values(shown if shown.startswith((".", "[")) else f".{shown}", obj)
-    return ",".join(value if isinstance(value, str) else jsonpath.text(value) for value in found) or NONE
+    values = jsonpath.values(shown if shown.startswith((".", "[")) else f".{shown}", obj)
+    return ",".join(value if isinstance(value, str) else jsonpath.text(value) for value in values) or NONE
 
 
 # Watches.

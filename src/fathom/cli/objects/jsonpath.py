@@ -63,15 +63,15 @@ def printed(template: str, document: Any) -> str:
 
 def values(path: str, document: Any) -> list[Any]:
     """What a path leads to; nothing where a field is missing. Raises Problem."""
-    at, found = 0, [document]
+    at, matches = 0, [document]
     path = path.strip().removeprefix("$").removeprefix("@")
     while at < len(path):
         token = _TOKEN.match(path, at)
         if token is None:
             raise Problem(f"JSONPath: {path[at:]!r} is not understood")
-        found = [value for each in found for value in _step(token, each)]
+        matches = [value for each in matches for value in _step(token, each)]
         at = token.end()
-    return found
+    return matches
 
 
 def _step(token: re.Match[str], value: Any) -> Iterator[Any]:
@@ -117,12 +117,12 @@ def _holds(condition: str, item: Any) -> bool:
     parsed = _FILTER.fullmatch(condition)
     if parsed is None:
         raise Problem(f"JSONPath: the condition {condition!r} is not understood")
-    found = values(parsed["path"], item)
+    matches = values(parsed["path"], item)
     if parsed["is"] is None:
-        return bool(found)
+        return bool(matches)
     wanted = _literal(parsed["value"])
     try:
-        return any(bool(_COMPARED[parsed["is"]](value, wanted)) for value in found)
+        return any(bool(_COMPARED[parsed["is"]](value, wanted)) for value in matches)
     except TypeError:
         return False
 

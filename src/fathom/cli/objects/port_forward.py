@@ -56,8 +56,8 @@ def port_forward(
     """
     if not ports:
         raise Problem("name a port, for example 8080, or 8888:80")
-    at, found = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
-    server = ServerConnection(found)
+    at, config = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
+    server = ServerConnection(config)
     pod = pods_named(server, (what,), at, "")[0]
     pairs = [pair_of(word) for word in ports]
     if "/" in what:
@@ -66,7 +66,7 @@ def port_forward(
             path = resource.path(at, name)
             service = done(*server.request("GET", path), path)
             pairs = [PortPair(pair.local, target_port(service, pod, pair.remote)) for pair in pairs]
-    connections = PodConnections(found, at, str(pod["metadata"]["name"]))
+    connections = PodConnections(config, at, str(pod["metadata"]["name"]))
     return asyncio.run(_serve(connections, pairs, address))
 
 

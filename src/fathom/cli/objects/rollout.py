@@ -99,14 +99,14 @@ class _Deployment:
 
 def revisions_of(deployment: Obj, replica_sets: Any) -> dict[int, Obj]:
     uid = deployment["metadata"].get("uid")
-    found = {}
+    revisions = {}
     for replica_set in replica_sets:
         meta = replica_set["metadata"]
         owners = [owner.get("uid") for owner in meta.get("ownerReferences") or () if owner.get("controller")]
         text = (meta.get("annotations") or {}).get(REVISION, "")
         if uid in owners and text.isdecimal():
-            found[int(text)] = replica_set
-    return dict(sorted(found.items()))
+            revisions[int(text)] = replica_set
+    return dict(sorted(revisions.items()))
 
 
 def rollout_of(deployment: Obj, *, revision: int = 0) -> Rollout:

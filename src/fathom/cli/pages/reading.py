@@ -119,8 +119,8 @@ def _option(argument: Argument) -> Option:
 
 def _choices(argument: Argument) -> tuple[str, ...]:
     formats = [getattr(each, "formats", ()) for each in _validators(argument)]
-    found = argument.get_choices() or next((each for each in formats if each), ())
-    return tuple(choice for choice in found if choice)
+    choices = argument.get_choices() or next((each for each in formats if each), ())
+    return tuple(choice for choice in choices if choice)
 
 
 def _validators(argument: Argument) -> tuple[Any, ...]:

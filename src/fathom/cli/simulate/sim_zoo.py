@@ -84,7 +84,7 @@ def zoo(
     table = _Table(bugs, quiet=bool(wanted))
     with live_line(quiet=False) as show_line:
         try:
-            visited = zoo_run.visit(bugs, effort, shown=partial(table.row, show_line), told=show_line)
+            visited = zoo_run.visit(bugs, effort, shown=partial(table.row, show_line), report=show_line)
         except zoo_run.NotHunted as error:  # The message of `fathom sim explore`.
             raise Problem(str(error).removeprefix("fathom: error: ")) from error
     document = zoo_report.as_json(visited, bugs, effort)

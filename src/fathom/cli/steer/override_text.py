@@ -146,8 +146,8 @@ def _change_lines(override: SchedulerOverride) -> list[str]:
         state = states.get(name)
         why = ""
         if state is not None:
-            told = ": ".join(part for part in (state.reason, state.message) if part)
-            why = f" [{state.state}{f': {told}' if told else ''}]"
+            detail = ": ".join(part for part in (state.reason, state.message) if part)
+            why = f" [{state.state}{f': {detail}' if detail else ''}]"
         lines.append(f"{change_text(name, value)}: {CHANGES[name].about}{why}")
     return lines
 

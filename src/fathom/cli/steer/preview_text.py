@@ -125,8 +125,8 @@ def _rows(now: Values, without: Sequence[Values], with_: Sequence[Values]) -> It
         before = [values.get(label, 0) for values in without]
         after = [values.get(label, 0) for values in with_]
         change = [b - a for a, b in zip(before, after, strict=True)]
-        told = SAME if not any(change) else _spread(change, sign="+")
-        yield label, str(now.get(label, 0)), _spread(before), _spread(after), told
+        difference = SAME if not any(change) else _spread(change, sign="+")
+        yield label, str(now.get(label, 0)), _spread(before), _spread(after), difference
 
 
 def _spread(values: Sequence[int], *, sign: str = "") -> str:

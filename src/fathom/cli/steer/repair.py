@@ -63,8 +63,8 @@ def list_proposals(
     """
     from fathom.kinds.repair_proposal import OVER  # noqa: PLC0415  # See the package's docstring.
 
-    found = _proposals(kubeconfig).list(namespace)
-    proposals = [obj for obj in found if every or (obj.get("status") or {}).get("phase") not in OVER]
+    listed = _proposals(kubeconfig).list(namespace)
+    proposals = [obj for obj in listed if every or (obj.get("status") or {}).get("phase") not in OVER]
     if output == "json":
         print_document(proposals, output)
     elif output:

@@ -39,14 +39,14 @@ from fathom.steer.templates import filled_struct, run_values
 
 
 async def runbook_object(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> Obj:
-    found = await _found(kubeconfig, namespace, name)
-    return as_object(Runbook(metadata=Meta(name=found.name), spec=found.spec))
+    runbook = await _found(kubeconfig, namespace, name)
+    return as_object(Runbook(metadata=Meta(name=runbook.name), spec=runbook.spec))
 
 
 async def runbook_lines(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> list[str]:
-    found = await _found(kubeconfig, namespace, name)
-    spec = found.spec
-    lines = [f"{found.name} version {spec.version} ({found.source}): {spec.title}"]
+    runbook = await _found(kubeconfig, namespace, name)
+    spec = runbook.spec
+    lines = [f"{runbook.name} version {spec.version} ({runbook.source}): {spec.title}"]
     lines += [f"hash {spec_hash(spec)}", *([spec.description] if spec.description else [])]
     if spec.parameters:
         lines.append("parameters:")
@@ -102,11 +102,13 @@ async def planned(
     kubeconfig: Path | ServerAddress | None, namespace: str, name: str, parameters: Mapping[str, str]
 ) -> RunbookPlan:
     async with connected(kubeconfig) as api:
-        found = await find_runbook(api, namespace, name)
-        run = draft_of(found, namespace, f"{name}-plan", parameters, "")
+        runbook = await find_runbook(api, namespace, name)
+        run = draft_of(runbook, namespace, f"{name}-plan", parameters, "")
         verdicts = await _judged(api, run)
         objects = _created(run)
-        lines = [f"{found.name} version {found.spec.version} ({found.source}), hash {run.spec.runbook.hash}"]
+        lines = [
+            f"{runbook.name} version {runbook.spec.version} ({runbook.source}), hash {run.spec.runbook.hash}"
+        ]
         lines += ["preconditions now:", *map(_verdict_line, verdicts)]
         lines += ["steps:", *planned_steps(run)]
     lines += _preview_lines(kubeconfig, namespace, objects)

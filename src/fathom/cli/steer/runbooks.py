@@ -162,7 +162,7 @@ def planned_steps(run: RunbookRun) -> list[str]:
 
 
 def draft_of(
-    found: FoundRunbook,
+    runbook: FoundRunbook,
     namespace: str,
     name: str,
     parameters: Mapping[str, str],
@@ -172,12 +172,12 @@ def draft_of(
 ) -> RunbookRun:
     """Raises BadParameter."""
     pinned = PinnedRunbook(
-        name=found.name, source=found.source, version=found.spec.version, hash=spec_hash(found.spec)
+        name=runbook.name, source=runbook.source, version=runbook.spec.version, hash=spec_hash(runbook.spec)
     )
     spec = RunbookRunSpec(
         runbook=pinned,
-        content=found.spec,
-        parameters=resolved(found.name, found.spec, parameters),
+        content=runbook.spec,
+        parameters=resolved(runbook.name, runbook.spec, parameters),
         reason=reason,
         requested_through=requested_through,
     )
@@ -189,18 +189,18 @@ def draft_of(
 
 async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunStatus:
     async with connected(kubeconfig) as api:
-        found = await find_runbook(api, request.namespace, request.runbook)
+        runbook = await find_runbook(api, request.namespace, request.runbook)
         name = request.name or f"{request.runbook}-{live().ids.suffix()}"
-        draft = draft_of(found, request.namespace, name, request.parameters, request.reason)
-        Conditions(found.spec)  # Before anything is written: every expression compiles.
+        draft = draft_of(runbook, request.namespace, name, request.parameters, request.reason)
+        Conditions(runbook.spec)  # Before anything is written: every expression compiles.
         holder = await _whoami(api)
         if not request.yes:
             where = f"context {place_of(kubeconfig)}"
-            say(where, f"{found.name} version {found.spec.version} in {request.namespace}, as {holder}:")
+            say(where, f"{runbook.name} version {runbook.spec.version} in {request.namespace}, as {holder}:")
             say(*planned_steps(draft))
             confirm("Carry it out?", yes=False)
         run = await created_run(api, draft)
-        say(f"run {request.namespace}/{name} of {found.name}, hash {draft.spec.runbook.hash[:12]}")
+        say(f"run {request.namespace}/{name} of {runbook.name}, hash {draft.spec.runbook.hash[:12]}")
         return await _carried_out(api, run, holder, request.answers)
 
 

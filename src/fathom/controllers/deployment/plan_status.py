@@ -49,7 +49,7 @@ def said(
         "type": type_,
         "status": status,
         "lastUpdateTime": now,
-        "lastTransitionTime": before["lastTransitionTime"] if same and before else now,
+        "lastTransitionTime": (before.get("lastTransitionTime") or now) if same and before else now,
         "reason": reason,
         "message": message,
     }

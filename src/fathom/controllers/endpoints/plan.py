@@ -71,9 +71,10 @@ def address_of(pod: Obj, family: str) -> str:
 def ports_of(service: Obj, pod: Obj) -> Ports:
     """The ports as this pod has them: a port name may mean another number in every pod. A port that the pod
     does not have is left out."""
-    ports = []
+    ports, named = [], _named_ports(pod)
     for port in lookup(service, "spec", "ports") or ():
-        number = _number(port, pod)
+        wanted = port.get("targetPort") or port.get("port")
+        number = wanted if isinstance(wanted, int) else named.get((wanted, port.get("protocol") or "TCP"))
         if number is not None:
             shown = {
                 "name": port.get("name") or "",
@@ -85,16 +86,14 @@ def ports_of(service: Obj, pod: Obj) -> Ports:
     return tuple(ports)
 
 
-def _number(port: Obj, pod: Obj) -> int | None:
-    wanted = port.get("targetPort") or port.get("port")
-    if isinstance(wanted, int):
-        return wanted
+def _named_ports(pod: Obj) -> dict[tuple[object, str], int]:
+    """By name and protocol; of several with one name, the first."""
+    named: dict[tuple[object, str], int] = {}
     for container in _containers(pod):
-        for container_port in container.get("ports") or ():
-            same = (container_port.get("protocol") or "TCP") == (port.get("protocol") or "TCP")
-            if container_port.get("name") == wanted and same:
-                return int(container_port["containerPort"])
-    return None
+        for port in container.get("ports") or ():
+            if name := port.get("name"):
+                named.setdefault((name, port.get("protocol") or "TCP"), int(port["containerPort"]))
+    return named
 
 
 def _containers(pod: Obj) -> list[Obj]:

@@ -137,11 +137,11 @@ class Collector:
 
     async def _as_owner(self, ref: Ref, obj: Obj) -> None:
         uid = uid_of(obj)
-        dependents = self._dependents_of(uid)
+        dependents = self._dependents_of(ref, uid)
         if orphans_dependents(obj):
             for dependent, child in dependents:
                 await self._disown(dependent, child, (uid,), self._cause(ref))
-            dependents = self._dependents_of(uid)
+            dependents = self._dependents_of(ref, uid)
         else:
             cause = WakeCause("event", "waits for its dependents", ref.resource, ref.namespace, ref.name)
             for dependent, _ in dependents:
@@ -152,11 +152,16 @@ class Collector:
             why = f"what finalizer {release.finalizer} waited for has happened"
             await self._patch(ref, obj, {"finalizers": kept}, self._cause(ref), why)
 
-    def _dependents_of(self, uid: str) -> list[tuple[Ref, Obj]]:
+    def _dependents_of(self, owner: Ref, uid: str) -> list[tuple[Ref, Obj]]:
+        """Those that name it as it is, also by kind, namespace and name: whoever knows a UID could write it
+        into an object of another namespace, and hold the owner up."""
         dependents = []
         for ref in self._dependents.get(uid, ()):
             seen = self._view.get(ref.resource, Key(ref.namespace, ref.name))
-            if seen is not None:
+            if seen is not None and any(
+                reference["uid"] == uid and self._owner_ref(seen.obj, reference) == owner
+                for reference in _references(seen.obj)
+            ):
                 dependents.append((ref, seen.obj))
         return dependents
 

@@ -13,8 +13,7 @@ from fathom.control.event_writer import NORMAL, WARNING, EventChange, EventRepor
 from fathom.control.plan import WriteStatus
 from fathom.controllers.override_pauses import OVERRIDE
 from fathom.controllers.overrides.plan import ENDED, RESIDUE
-from fathom.controllers.overrides.plan_status import OBSERVED, REPAIR_COMPLETE
-from fathom.kinds.override_status import DEGRADED
+from fathom.kinds.override_status import DEGRADED, OBSERVED, REPAIR_COMPLETE
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj
 

@@ -26,8 +26,15 @@ from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan_end import Undoing, plan_undoing
 from fathom.controllers.overrides.plan_evictions import next_evictions
 from fathom.controllers.overrides.plan_routes import NO_ACTIONS, plan_weights
-from fathom.controllers.overrides.plan_status import EFFECTIVE, REPAIR_COMPLETE, report
-from fathom.kinds.override_status import DEGRADED, FINALIZER, has_ended, reference
+from fathom.controllers.overrides.plan_status import report
+from fathom.kinds.override_status import (
+    DEGRADED,
+    EFFECTIVE,
+    FINALIZER,
+    REPAIR_COMPLETE,
+    has_ended,
+    reference,
+)
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, override_active
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.decision import considered

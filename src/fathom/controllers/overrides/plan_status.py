@@ -13,6 +13,9 @@ from fathom.controllers.overrides.plan_routes import effects_of
 from fathom.kinds.override_changes import AT_THE_WRITE, OVERRIDE_CONTROLLER
 from fathom.kinds.override_status import (
     DEGRADED,
+    EFFECTIVE,
+    OBSERVED,
+    REPAIR_COMPLETE,
     STOPPED,
     Acknowledger,
     Observers,
@@ -24,9 +27,6 @@ from fathom.kinds.override_status import (
 from fathom.kinds.scheduler_override import ChangeState, Effect, SchedulerOverride, override_active
 from fathom.model.conditions import Status, conditions_of, set_conditions, without_condition
 from fathom.model.objects import Obj
-
-OBSERVED, EFFECTIVE = "SchedulerOverrideObserved", "Effective"
-REPAIR_COMPLETE = "RepairComplete"
 
 
 class OverrideReport(msgspec.Struct, frozen=True):
@@ -99,12 +99,12 @@ def _conditions(
 ) -> list[Obj]:
     # An extended override may have ended before.
     conditions = without_condition(conditions_of(obj), REPAIR_COMPLETE)
-    told = {
+    stated = {
         OBSERVED: _observed(who),
         EFFECTIVE: _effective(changes, in_force=in_force),
         DEGRADED: _degraded(who),
     }
-    return set_conditions(conditions, told, observed_generation=override.metadata.generation, now=now)
+    return set_conditions(conditions, stated, observed_generation=override.metadata.generation, now=now)
 
 
 def _observed(who: Observers) -> tuple[Status, str, str]:

@@ -26,6 +26,7 @@ from fathom.controllers.node_health.plan_evictions import OUT_OF_SERVICE
 from fathom.controllers.repair.plan_proposals import STRANDED, is_unheard, overdue, plan_finalizers, proposal
 from fathom.kinds.reservation import HOLDER, HOLDER_UID, HOLDING, VOID, Reservation
 from fathom.kinds.shape import read
+from fathom.kinds.workload_progress import REPAIR_COMPLETE
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -37,8 +38,6 @@ VOID_KEPT_S = 60.0
 # Longer than a new node takes to appear in our view.
 VANISHED_S = 40.0
 
-# Condition of a WorkloadProgress.
-COMPLETE = "RepairComplete"
 LOOSE_TOLD = 5
 POD_NAME, POD_UID = HOLDER, HOLDER_UID
 
@@ -195,7 +194,7 @@ def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
         return NOTHING
     conditions = set_condition(
         conditions_of(progress),
-        type=COMPLETE,
+        type=REPAIR_COMPLETE,
         status="False" if loose else "True",
         reason="Repairing" if loose else "NothingLeft",
         message="; ".join(sorted(loose)[:LOOSE_TOLD]),

@@ -31,8 +31,8 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
     events, from_events = event_entries(evidence, scope)
     conditions, from_conditions = condition_entries(evidence, scope, writes)
     ends = end_entries(evidence, scope.held_by)
-    told = [*written, *decided, *cached, *events, *conditions, *ends]
-    everything = _once([entry for entry in told if not _is_aside(entry, scope)])
+    collected = [*written, *decided, *cached, *events, *conditions, *ends]
+    everything = _once([entry for entry in collected if not _is_aside(entry, scope)])
     decisions_of_writes = _named_decisions(written)
     edges = [
         *from_writes,

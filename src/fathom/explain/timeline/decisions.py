@@ -159,7 +159,7 @@ def _queued(decision: Decision, ref: ObjectRef, process: str, evidence: Evidence
     if decision.cause.kind != "unstated":
         text += f", woken by {cause_words(decision.cause, evidence)}"
     if decision.place is not None:
-        text += f"; it leaves as {decision.place[0]} of {decision.place[1]}"
+        text += f"; taken from the queue as {decision.place[0]} of {decision.place[1]}"
     return Entry(
         id=f"queue:{decision.id}",
         time=micro_timestamp(decision.time_ns - round(decision.queued_ms * 1e6)),

@@ -17,6 +17,7 @@ from fathom.explain.evidence import ObjectRef, ProcessState
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change, Freshness
 from fathom.explain.why.case import PodCase, override_refs
+from fathom.explain.why.commands import word
 from fathom.explain.why.records import freshness, schedulers
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
@@ -139,7 +140,9 @@ def _no_scheduler(case: PodCase) -> OwnTrouble:
         return OwnTrouble(
             cause, Change(f"start a scheduler named {name}", "", OPERATOR), f"scheduler {name!r} starts"
         )
-    change = Change(f"start a scheduler named {name}", f"fathom serve scheduler --name {name}", OPERATOR)
+    change = Change(
+        f"start a scheduler named {name}", f"fathom serve scheduler --name={word(name)}", OPERATOR
+    )
     cause = f"no scheduler named {name!r} has a lease in {SYSTEM_NAMESPACE} or a decision on record"
     return OwnTrouble(cause, change, f"scheduler {name!r} starts")
 
@@ -216,7 +219,7 @@ def replacement_trouble(case: PodCase) -> OwnTrouble | None:
     name = next(iter(_paused_repairs(case)), "")
     if name:
         namespace, _, override = name.partition("/")
-        command = f"kubectl -n {namespace} delete scheduleroverride {override}"
+        command = f"kubectl -n {word(namespace)} delete scheduleroverride {word(override)}"
         change = Change(f"end override {name}", command, OPERATOR)
         related = override_refs(case.evidence, (name,))
         return OwnTrouble(f"override {name} pauses repair", change, related=related)

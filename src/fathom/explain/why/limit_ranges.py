@@ -23,11 +23,11 @@ class DefaultRequest(msgspec.Struct, frozen=True):
 def limit_range_defaults(pod: Obj) -> Iterator[DefaultRequest]:
     note = str((metadata(pod).get("annotations") or {}).get(ANNOTATION) or "").partition(": ")[2]
     for part in note.split("; "):
-        found = _NOTE.fullmatch(part.strip())
-        for resource in found["resources"].split(", ") if found else ():
-            amount = _request(pod, found["container"], resource) if found else None
-            if found and amount is not None:
-                yield DefaultRequest(found["container"], resource, str(amount))
+        match = _NOTE.fullmatch(part.strip())
+        for resource in match["resources"].split(", ") if match else ():
+            amount = _request(pod, match["container"], resource) if match else None
+            if match and amount is not None:
+                yield DefaultRequest(match["container"], resource, str(amount))
 
 
 def _request(pod: Obj, container: str, resource: str) -> object:

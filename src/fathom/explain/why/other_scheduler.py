@@ -10,6 +10,7 @@ import msgspec
 
 from fathom.explain.why.answer import DetailGroup, Now
 from fathom.explain.why.case import PodCase
+from fathom.model.mirror import is_mirror
 from fathom.model.objects import lookup, metadata
 from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.schedule.decide.context import PlacementContext
@@ -17,19 +18,13 @@ from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.pods import PodView
 
 DEFAULT, KUBE_SCHEDULER = "default-scheduler", "kube-scheduler"
-STATIC = "kubernetes.io/config.mirror"  # Of a pod that a kubelet runs from a file.
 SCHEDULED = "Scheduled"  # The reason of the Event that a scheduler writes when it has bound a pod.
 
 
 def other_scheduler(case: PodCase) -> str:
     """'kube-scheduler', 'scheduler gpu'; '' where fathom decides, or nobody does."""
-    annotations = metadata(case.pod).get("annotations") or {}
-    if (
-        not case.evidence.attached
-        or case.decisions
-        or DECISION_ANNOTATION in annotations
-        or STATIC in annotations
-    ):
+    decided = DECISION_ANNOTATION in (metadata(case.pod).get("annotations") or {})
+    if not case.evidence.attached or case.decisions or decided or is_mirror(case.pod):
         return ""
     name = _event_author(case) or str(lookup(case.pod, "spec", "schedulerName") or DEFAULT)
     return KUBE_SCHEDULER if name == DEFAULT else f"scheduler {name}"
@@ -80,10 +75,10 @@ def waiting_details(case: PodCase, placement: Placement) -> tuple[DetailGroup, .
     who = other_scheduler(case)
     if not who:
         return ()
-    said = str(case.condition("PodScheduled").get("message") or "")
+    message = str(case.condition("PodScheduled").get("message") or "")
     given = f"node {placement.node}" if placement.node else placement.message
     lines = (
-        f"{who} says: {said}" if said else f"{who} has said nothing yet",
+        f"{who} says: {message}" if message else f"{who} has said nothing yet",
         f"the same rules give: {given}",
     )
     return (DetailGroup(who, lines), not_known(who))

@@ -10,6 +10,7 @@ from fathom.controllers.autoscaler.samples import MissingSamples, request_of
 from fathom.controllers.override_pauses import paused
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import NOBODY, Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.deployments import explain_deployment
@@ -25,6 +26,7 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.explain.why_of.replica_sets import explain_replica_set
 from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.formats import dns_subdomain
 from fathom.model.objects import Key, Obj, key_of, lookup
 
 CONTROLLER = "autoscaling"
@@ -94,7 +96,7 @@ def _trouble(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None
 
 def _patch(autoscaler: Obj, patch: str) -> str:
     namespace, name = key_of(autoscaler)
-    return f"kubectl patch hpa {name} -n {namespace} --type=merge -p '{patch}'"
+    return f"kubectl patch hpa {word(name)} -n {word(namespace)} --type=merge -p {word(patch)}"
 
 
 def _owner(autoscaler: Obj) -> str:
@@ -125,7 +127,9 @@ def _without_target(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
     existing = [key_of(obj).name for obj in evidence.objects.list(resource, key_of(autoscaler).namespace)]
     near = [other for other in existing if other.startswith(name[:3])] or existing
     if not resource or not near:
-        change = Change(f"create {kind} {name}", f"kubectl create {kind.lower()} {name}", _owner(autoscaler))
+        is_name = resource and not dns_subdomain(name)  # Else it is any text, also an option of kubectl.
+        command = f"kubectl create {word(kind.lower())} {word(name)}" if is_name else ""
+        change = Change(f"create {kind} {name}", command, _owner(autoscaler))
         return SubjectTrouble("cannot scale", message, change)
     patch = f'{{"spec":{{"scaleTargetRef":{{"name":"{near[0]}"}}}}}}'
     change = Change(
@@ -145,21 +149,25 @@ def _inactive(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
     related = target_of(evidence, autoscaler)
     if reason == "ScalingDisabled":
         change = Change(
-            "give the target a replica", f"kubectl scale {target} -n {namespace} --replicas=1", owner
+            "give the target a replica",
+            f"kubectl scale {word(target)} -n {word(namespace)} --replicas=1",
+            owner,
         )
         return SubjectTrouble("is disabled", message, change, related=related)
     if reason == "AmbiguousSelector":
-        command = f"kubectl delete hpa {key_of(autoscaler).name} -n {namespace}"
+        command = f"kubectl delete hpa {word(key_of(autoscaler).name)} -n {word(namespace)}"
         change = Change("delete all autoscalers of the target but one", command, _owner(autoscaler))
         return SubjectTrouble("is disabled", message, change, related=related)
     resource = _unrequested(evidence, autoscaler)
     if resource:
-        command = f"kubectl set resources {target} -n {namespace} --requests={resource}=100m"
+        command = (
+            f"kubectl set resources {word(target)} -n {word(namespace)} --requests={word(resource)}=100m"
+        )
         change = Change(f"set requests of {resource} in the target's pods", command, owner)
         return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
     if (unsupported := _unsupported(autoscaler)) is not None:
         return SubjectTrouble("has no metrics", f"{reason}: {message}", unsupported, related=related)
-    command = f"kubectl get pods.metrics.k8s.io -n {namespace} -o yaml"
+    command = f"kubectl get pods.metrics.k8s.io -n {word(namespace)} -o yaml"
     change = Change("check that the nodes of its pods report use", command, "a cluster operator")
     return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
 
@@ -267,7 +275,7 @@ def _paused(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTrouble
     if pause is None:
         change = Change("wait: no override pauses it any more, and the next look scales it", "", NOBODY)
         return SubjectTrouble("is paused", message, change, kind="intended")
-    command = f"kubectl delete scheduleroverride {pause.override} -n {namespace}"
+    command = f"kubectl delete scheduleroverride {word(pause.override)} -n {word(namespace)}"
     change = Change(
         "end the override, or let it expire", command, f"whoever may delete overrides in {namespace}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fathom.controllers.pod_states import has_ended
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
@@ -52,7 +53,7 @@ def _trouble(evidence: Evidence, budget: Obj, explain_pod: ExplainPod | None) ->
 def _asks_for_all(budget: Obj, healthy: int) -> SubjectTrouble:
     namespace, name = key_of(budget)
     patch = '{"spec":{"minAvailable":' + str(max(0, healthy - 1)) + ',"maxUnavailable":null}}'
-    command = f"kubectl patch pdb {name} -n {namespace} --type=merge -p '{patch}'"
+    command = f"kubectl patch pdb {word(name)} -n {word(namespace)} --type=merge -p {word(patch)}"
     change = Change("ask for one pod less", command, f"the owner of pdb/{name}")
     cause = f"it asks for all of its {healthy} pods"
     return SubjectTrouble("never allows an eviction", cause, change, kind="intended")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fathom.explain.evidence import Evidence, ProcessState
 from fathom.explain.why.answer import NOBODY, Change
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.lookups import (
     LEASES,
     age_s,
@@ -87,5 +88,5 @@ def restart(trouble: str, part: str) -> Change | None:
     if not trouble:
         return None
     if "no process leads" in trouble or "does not answer" in trouble:
-        return Change(f"start the {part}", f"fathom serve {part}", OPERATOR)
+        return Change(f"start the {part}", f"fathom serve {word(part)}", OPERATOR)
     return Change("wait until the control plane has caught up", "", NOBODY)

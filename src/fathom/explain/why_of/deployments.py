@@ -12,6 +12,7 @@ from fathom.controllers.override_pauses import paused
 from fathom.controllers.pod_states import is_active
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
@@ -71,7 +72,7 @@ def _undone(deployment: Obj, trouble: SubjectTrouble) -> SubjectTrouble:
     if not trouble.causes or boundary_of(trouble.causes[0].cause) not in OF_THE_PROGRAM:
         return trouble
     namespace, name = key_of(deployment)
-    command = f"kubectl rollout undo deployment/{name} -n {namespace}"
+    command = f"kubectl rollout undo deployment/{word(name)} -n {word(namespace)}"
     who = f"the owner of deployment/{name}"
     change = Change("return to the template before, whose pods are ready", command, who)
     return msgspec.structs.replace(trouble, change=change)
@@ -128,7 +129,7 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTro
         return None
     namespace, name = key_of(deployment)
     if lookup(deployment, "spec", "paused"):
-        command = f"kubectl rollout resume deployment/{name} -n {namespace}"
+        command = f"kubectl rollout resume deployment/{word(name)} -n {word(namespace)}"
         change = Change("resume the rollout", command, f"whoever may update deployment/{name}")
         return SubjectTrouble(
             "is paused", "spec.paused is true, so the new template is not rolled out", change, kind="intended"
@@ -145,7 +146,7 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTro
     if pause is None:
         return None
     until = timestamp(pause.until_ns)
-    command = f"kubectl delete scheduleroverride {pause.override} -n {namespace}"
+    command = f"kubectl delete scheduleroverride {word(pause.override)} -n {word(namespace)}"
     change = Change(
         f"end the override, or wait until {until}", command, f"whoever may delete overrides in {namespace}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fathom.controllers.progress.missing_pods import OURS
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.control_plane import part_trouble
 from fathom.explain.why_of.lookups import title
@@ -59,10 +60,10 @@ def explain_deletion(evidence: Evidence, obj: Obj) -> Explanation:
     change = None
     if foreign:
         kind = evidence.subject.resource.partition(".")[0]
-        within = f" -n {namespace}" if namespace else ""
+        within = f" -n {word(namespace)}" if namespace else ""
         change = Change(
             f"let the controller of {foreign[0]} finish, and remove the finalizer",
-            f"kubectl edit {kind}/{name}{within}",
+            f"kubectl edit {word(kind)}/{word(name)}{within}",
             "the finalizer's owner",
         )
     return explained(

@@ -14,7 +14,7 @@ from fathom.controllers.job.plan_counts import tally
 from fathom.controllers.pod_states import is_active, phase_of
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why.commands import Operation, job_replaced
+from fathom.explain.why.commands import Operation, job_replaced, word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
@@ -116,19 +116,19 @@ def _after_failure(job: Obj, reason: str) -> Change:
 
 
 def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
-    namespace, name = key_of(job)
+    name = key_of(job).name
     writer = written_by(last_writer(evidence, job, JOBS, "spec.suspend"))
-    command = f"""kubectl patch job {name} -n {namespace} --type=merge -p '{{"spec":{{"suspend":false}}}}'"""
-    change = Change("resume the Job", command, f"the owner of job/{name}")
+    change = Change("resume the Job", _patch(job, '{"spec":{"suspend":false}}'), f"the owner of job/{name}")
     cause = f"spec.suspend is true {writer}".rstrip()
     return SubjectTrouble("is suspended", cause, change, kind="intended")
 
 
 def _without_parallelism(evidence: Evidence, job: Obj) -> SubjectTrouble:
-    namespace, name = key_of(job)
+    name = key_of(job).name
     writer = written_by(last_writer(evidence, job, JOBS, "spec.parallelism"))
-    command = f"""kubectl patch job {name} -n {namespace} --type=merge -p '{{"spec":{{"parallelism":1}}}}'"""
-    change = Change("raise parallelism", command, f"the owner of job/{name}")
+    change = Change(
+        "raise parallelism", _patch(job, '{"spec":{"parallelism":1}}'), f"the owner of job/{name}"
+    )
     cause = f"spec.parallelism is 0, so it runs no pods {writer}".rstrip()
     return SubjectTrouble("is held", cause, change, kind="intended")
 
@@ -201,6 +201,11 @@ def _uncreated(evidence: Evidence, job: Obj, pods: list[Obj], missing: int) -> S
     )
 
 
+def _patch(job: Obj, patch: str) -> str:
+    namespace, name = key_of(job)
+    return f"kubectl patch job {word(name)} -n {word(namespace)} --type=merge -p {word(patch)}"
+
+
 def _logs(job: Obj) -> str:
     namespace, name = key_of(job)
-    return f"kubectl logs job/{name} -n {namespace}"
+    return f"kubectl logs job/{word(name)} -n {word(namespace)}"

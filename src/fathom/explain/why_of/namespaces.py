@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import KIND_NAMES, ExplainPod
@@ -57,6 +58,6 @@ def _release(resource: str, obj: Obj) -> Change:
     patch = """[{"op":"remove","path":"/metadata/finalizers"}]"""
     return Change(
         f"let the controller of {finalizers[0]} finish, or remove the finalizer of {kind}/{name}",
-        f"kubectl patch {kind} {name} -n {namespace} --type=json -p '{patch}'",
+        f"kubectl patch {word(kind)} {word(name)} -n {word(namespace)} --type=json -p {word(patch)}",
         "the finalizer's owner",
     )

@@ -17,6 +17,7 @@ from fathom.controllers.node_health.plan_trust import QUARANTINED
 from fathom.explain.cordons import cordoned_by, is_cordoned
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation, TroubleKind
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.control_plane import OPERATOR
 from fathom.explain.why_of.drains import drain_of
@@ -114,12 +115,12 @@ def _by_evidence(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
 def _heartbeat_change(node: Obj, state: NodeState) -> Change:
     name = key_of(node).name
     if DECLARED in (metadata(node).get("annotations") or {}):
-        command = f"kubectl annotate node {name} {DECLARED}-"
+        command = f"kubectl annotate node {word(name)} {DECLARED}-"
         return Change("withdraw the declaration that the machine is gone, if it is back", command, OPERATOR)
     if state == NodeState.LOST:
-        command = f"kubectl delete node {name}"
+        command = f"kubectl delete node {word(name)}"
         return Change(f"{HEARTBEAT}; if the machine is gone, delete the node", command, OPERATOR)
-    return Change(HEARTBEAT, f"fathom serve agent --node {name}", OPERATOR)
+    return Change(HEARTBEAT, f"fathom serve agent --node {word(name)}", OPERATOR)
 
 
 # What its agent says.
@@ -135,7 +136,7 @@ def _by_agent(node: Obj) -> Iterator[NodeTrouble]:
         reported = ready or {}
         message = str(reported.get("message") or reported.get("reason") or "its agent has not reported yet")
         since = f" (since {reported['lastTransitionTime']})" if reported.get("lastTransitionTime") else ""
-        command = f"kubectl describe node {key_of(node).name}"
+        command = f"kubectl describe node {word(key_of(node).name)}"
         yield NodeTrouble("not ready", f"{message}{since}", Change("repair the node", command, OPERATOR))
     for type_ in PRESSURES:
         pressure = find_condition(conditions, type_) or {}
@@ -143,7 +144,7 @@ def _by_agent(node: Obj) -> Iterator[NodeTrouble]:
             message = str(pressure.get("message") or pressure.get("reason") or "")
             resource = type_.removesuffix("Pressure").lower()
             change = Change(
-                f"free {resource} on the node", f"kubectl describe node {key_of(node).name}", OPERATOR
+                f"free {resource} on the node", f"kubectl describe node {word(key_of(node).name)}", OPERATOR
             )
             yield NodeTrouble("under pressure", f"{type_}: {message}", change)
 
@@ -152,7 +153,7 @@ def _quarantined(node: Obj) -> Iterator[NodeTrouble]:
     condition = find_condition(conditions_of(node), QUARANTINED) or {}
     if condition.get("status") != "True":
         return
-    command = f"kubectl annotate node {key_of(node).name} fathom.dev/trust-lost-"
+    command = f"kubectl annotate node {word(key_of(node).name)} fathom.dev/trust-lost-"
     change = Change("repair the node, and forgive it", command, OPERATOR)
     since = condition.get("lastTransitionTime")
     yield NodeTrouble("quarantined", f"{condition.get('message')} (since {since})", change)
@@ -169,7 +170,7 @@ def _cordoned(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
     by = cordoned_by(evidence, node) or f"cordoned {since}; who did it: no data"
     drain = drain_of(evidence, node)
     drained = f"; {drain.message}" if drain is not None else ""
-    change = Change("uncordon the node", f"kubectl uncordon {key_of(node).name}", OPERATOR)
+    change = Change("uncordon the node", f"kubectl uncordon {word(key_of(node).name)}", OPERATOR)
     yield NodeTrouble(CORDONED, f"{by}{drained}", change, kind="intended")
 
 
@@ -187,7 +188,7 @@ def _overridden(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
         by = f" by {override.status.author}" if override.status.author else ""
         pods = "pods that name fathom's scheduler" if evidence.attached else "pods"
         cause = f"the override {namespace}/{name}{by} keeps {pods} away until {until}: {override.spec.reason}"
-        command = f"kubectl delete scheduleroverride {name} -n {namespace}"
+        command = f"kubectl delete scheduleroverride {word(name)} -n {word(namespace)}"
         change = Change(f"end the override, or wait until {until}", command, OPERATOR)
         yield NodeTrouble("cordoned by an override", cause, change, (ref(OVERRIDES, obj),), "intended")
 
@@ -211,7 +212,7 @@ def _tainted(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
         writer = writer or written_by(last_writer(evidence, node, NODES, "spec.taints"))
         value = f"={taint['value']}" if taint.get("value") else ""
         by = f", set {writer}" if writer else ""
-        command = f"kubectl taint node {name} {key}:{effect}-"
+        command = f"kubectl taint node {word(name)} {word(key)}:{word(effect)}-"
         change = Change("remove the taint, or tolerate it", command, OPERATOR)
         yield NodeTrouble(TAINTED, f"taint {key}{value}:{effect}{by}", change)
 

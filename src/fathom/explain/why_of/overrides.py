@@ -8,6 +8,7 @@ import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded, revision_of
 from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, explained
 from fathom.explain.why_of.control_plane import OPERATOR, processes_of
 from fathom.explain.why_of.lookups import (
@@ -161,11 +162,9 @@ def _unapproved(override: SchedulerOverride, now_ns: int) -> SubjectTrouble | No
         cause = f"{asked.approver} refused it at {asked.approved_at}"
         return SubjectTrouble("was refused", cause, Change("create another", "", override.status.author))
     namespace, name = override.metadata.key
-    cause = (
-        f"nobody has approved this spec, and nothing is in force before; it lapses at {timestamp(ends_ns)}"
-    )
+    cause = f"nobody has approved this spec: it is not in force, and lapses at {timestamp(ends_ns)}"
     who = f"somebody other than {', '.join(asked.requested_by)} who may approve overrides in {namespace}"
-    command = f"fathom override approve {name} -n {namespace}"
+    command = f"fathom override approve {word(name)} -n {word(namespace)}"
     change = Change("approve it", command, who)
     return SubjectTrouble("waits for approval", cause, change, kind="passing")
 
@@ -181,7 +180,7 @@ def _trouble(
         return _residue_trouble(override)
     if not override_active(override, evidence.now_ns):
         ended = "it has no valid expiry" if expires_ns is None else f"it ended at {timestamp(expires_ns)}"
-        command = f"kubectl delete scheduleroverride {name} -n {namespace}"
+        command = f"kubectl delete scheduleroverride {word(name)} -n {word(namespace)}"
         change = Change(
             "delete it, or create a new one", command, f"whoever may delete overrides in {namespace}"
         )
@@ -207,11 +206,13 @@ def _trouble(
 
 def _degraded(override: SchedulerOverride) -> SubjectTrouble | None:
     """Somebody has acknowledged it, and may not run any more."""
-    said = [each for each in override.status.conditions if each.type == DEGRADED and each.status == "True"]
-    if not said:
+    conditions = [
+        each for each in override.status.conditions if each.type == DEGRADED and each.status == "True"
+    ]
+    if not conditions:
         return None
     change = Change("start what has stopped; until then not all of it is carried out", "", OPERATOR)
-    return SubjectTrouble("is degraded", said[0].message, change)
+    return SubjectTrouble("is degraded", conditions[0].message, change)
 
 
 def _residue_trouble(override: SchedulerOverride) -> SubjectTrouble:

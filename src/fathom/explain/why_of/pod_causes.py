@@ -15,6 +15,7 @@ from fathom.controllers.progress.crash_loops import CrashLoop, loops_of
 from fathom.controllers.progress.pod_stages import READY, PodStage, stand_of
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.control_plane import OPERATOR, SCHEDULER, part_trouble
 from fathom.explain.why_of.lookups import (
@@ -224,34 +225,37 @@ def explained_pod(
 def _by_reason(pod: Obj, cause: PodCause, target: str, evidence: Evidence) -> Change | None:
     namespace, name = key_of(pod)
     boundary, container = boundary_of(cause.reason), cause.container or _first_container(pod)
-    within = f"-n {namespace}"
+    within = f"-n {word(namespace)}"
     match boundary:
         case "memory":
             limit = _doubled(_limit_of(pod, container))
-            command = f"kubectl set resources {target} {within} -c {container} --limits=memory={limit}"
+            of_container = f"-c {word(container)} --limits=memory={word(limit)}"
+            command = f"kubectl set resources {word(target)} {within} {of_container}"
             return Change(f"raise the memory limit of container {container}", command, OWNER)
         case _ if boundary == IMAGE:
-            command = f"kubectl set image {target} {within} {container}=IMAGE"
+            command = f"kubectl set image {word(target)} {within} {word(container)}=IMAGE"
             return Change(f"correct the image of container {container}", command, OWNER)
         case _ if boundary == CRASH:
-            command = f"kubectl logs {name} {within} -c {container} --previous"
+            command = f"kubectl logs {word(name)} {within} -c {word(container)} --previous"
             return Change(f"read why container {container} exits, and correct it", command, OWNER)
         case _ if boundary in {PROBE, CONFIG}:
-            command = f"kubectl describe pod {name} {within}"
+            command = f"kubectl describe pod {word(name)} {within}"
             return Change(_cure(cause.reason), command, OWNER)
         case _ if boundary == GATE and cause.reason != GATE:
             patch = """[{"op":"remove","path":"/spec/schedulingGates"}]"""
-            command = f"kubectl patch pod {name} {within} --type=json -p '{patch}'"
+            command = f"kubectl patch pod {word(name)} {within} --type=json -p {word(patch)}"
             return Change(f"remove the scheduling gate {cause.reason[5:]}", command, "the gate's owner")
         case _ if boundary == QUOTA and cause.reason != QUOTA:
             tenant = _tenant(evidence, pod, cause.reason)
-            command = f"kubectl edit tenantquota {tenant}"
+            command = f"kubectl edit tenantquota {word(tenant)}"
             return Change(
                 f"raise the limit of TenantQuota {tenant}", command, "whoever grants the tenant's quota"
             )
         case _ if boundary == NODE:
             node = node_name(evidence, str(lookup(pod, "spec", "nodeName") or ""))
-            return Change(f"check the {evidence.agent} of {node}", f"kubectl describe node {node}", OPERATOR)
+            return Change(
+                f"check the {evidence.agent} of {node}", f"kubectl describe node {word(node)}", OPERATOR
+            )
         case _ if cause.reason == CORDON:
             return Change("uncordon a node", "kubectl uncordon NODE", OPERATOR)
         case "deletion" | "evicted" | "ended":
@@ -259,7 +263,7 @@ def _by_reason(pod: Obj, cause: PodCause, target: str, evidence: Evidence) -> Ch
         case _:
             who = OPERATOR if boundary in {CAPACITY, "nodes", "scheduler"} else OWNER
             cure = _cure(cause.reason)
-            return Change(cure, f"fathom why pod/{name} {within}", who) if cure else None
+            return Change(cure, f"fathom why pod/{word(name)} {within}", who) if cure else None
 
 
 def _first_container(pod: Obj) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import (
     CONTROLLERS,
@@ -130,7 +131,9 @@ def _policy(evidence: Evidence, name: str) -> tuple[ObjectRef, ...]:
 def _not_begun(evidence: Evidence, rollout: PolicyRollout, message: str) -> SubjectTrouble:
     policy = rollout.spec.to
     if not _policy(evidence, policy):
-        change = Change(f"create SchedulingPolicy {policy}", f"kubectl apply -f {policy}.yaml", OPERATOR)
+        change = Change(
+            f"create SchedulingPolicy {policy}", f"kubectl apply -f {word(policy)}.yaml", OPERATOR
+        )
         return SubjectTrouble("has not begun", f"there is no SchedulingPolicy {policy}", change)
     return SubjectTrouble("has not begun", message or "its controller has not observed it yet")
 
@@ -139,7 +142,7 @@ def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> Su
     active = rollout.status.active or "the built-in policy"
     change = Change(
         f"correct {rollout.spec.to} as a new SchedulingPolicy, and roll that out",
-        f"kubectl get schedulingpolicy {rollout.spec.to} -o yaml",
+        f"kubectl get schedulingpolicy {word(rollout.spec.to)} -o yaml",
         OPERATOR,
     )
     related = (*_policy(evidence, rollout.spec.to), *_policy(evidence, rollout.status.active))
@@ -149,7 +152,7 @@ def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> Su
 
 def _paused(rollout: PolicyRollout) -> SubjectTrouble:
     name = rollout.metadata.name
-    command = f"""kubectl patch policyrollout {name} --type=merge -p '{{"spec":{{"paused":false}}}}'"""
+    command = f"""kubectl patch policyrollout {word(name)} --type=merge -p '{{"spec":{{"paused":false}}}}'"""
     change = Change("resume it", command, OPERATOR)
     return SubjectTrouble("is paused", "spec.paused is true", change, kind="intended")
 
@@ -186,7 +189,7 @@ def _held(evidence: Evidence, rollout: PolicyRollout, condition: Obj) -> Subject
         )
         return SubjectTrouble("is held by the gate signalsMaxAge", why, change)
     if reason == REGRESSED:
-        command = f"kubectl delete policyrollout {name}"
+        command = f"kubectl delete policyrollout {word(name)}"
         change = Change(f"give up the rollout of {rollout.spec.to}", command, OPERATOR)
         return SubjectTrouble("is held by the gate noPendingRegression", why, change, related=related)
     if reason == TROUBLE:

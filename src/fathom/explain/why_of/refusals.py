@@ -6,6 +6,7 @@ it is about: `why/quota_refusals`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -15,6 +16,7 @@ from fathom.explain import kubernetes_texts
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.kubernetes_texts import QuotaRefusal
 from fathom.explain.why.answer import NOBODY, Change
+from fathom.explain.why.commands import word
 from fathom.explain.why.quota_refusals import boundary_at, refused_by_quota
 from fathom.explain.why_of.lookups import RESOURCE_QUOTAS, event_message, events_of, ref
 from fathom.model.conditions import conditions_of, find_condition
@@ -72,7 +74,7 @@ def change_of_refusal(
         return Change("wait: the ResourceQuotas have room now, and the next try succeeds", "", NOBODY)
     if (class_created := _missing_class(evidence, owner)) is not None:
         return class_created
-    command = f"kubectl edit {target} -n {namespace}"
+    command = f"kubectl edit {word(target)} -n {word(namespace)}"
     return Change("change the pod template so that the API server accepts it", command, _owner(target))
 
 
@@ -86,7 +88,7 @@ def _missing_class(evidence: Evidence, owner: Obj) -> Change | None:
         or evidence.objects.get(PRIORITY_CLASSES, Key("", name)) is not None
     ):
         return None
-    command = f"kubectl create priorityclass {name} --value=VALUE"
+    command = f"kubectl create priorityclass {word(name)} --value=VALUE"
     return Change(f"create PriorityClass {name}", command, "a cluster operator")
 
 
@@ -107,7 +109,7 @@ def _raised(evidence: Evidence, namespace: str, refusal: QuotaRefusal, missing: 
         return Change(f"wait: ResourceQuota {name} has room now, and the next try succeeds", "", NOBODY)
     listed = " and ".join(f"{resource} to {limit}" for resource, limit in limits.items())
     patch = '{"spec":{"hard":{' + ",".join(f'"{key}":"{value}"' for key, value in limits.items()) + "}}}"
-    command = f"kubectl patch resourcequota {name} -n {namespace} --type=merge -p '{patch}'"
+    command = f"kubectl patch resourcequota {word(name)} -n {word(namespace)} --type=merge -p {word(patch)}"
     return Change(f"raise {listed} in ResourceQuota {name}", command, who)
 
 
@@ -119,8 +121,8 @@ def _with_requests(namespace: str, target: str, refusal: QuotaRefusal) -> Change
     for name in refusal.needs:
         which, _, resource = name.rpartition(".")
         flags.setdefault(which or "requests", []).append(f"{resource}={_EXAMPLES.get(resource, '1')}")
-    words = " ".join(f"--{which}={','.join(amounts)}" for which, amounts in flags.items())
-    command = f"kubectl set resources {target} -n {namespace} {words}"
+    set_to = shlex.join(f"--{which}={','.join(amounts)}" for which, amounts in flags.items())
+    command = f"kubectl set resources {word(target)} -n {word(namespace)} {set_to}"
     return Change(f"set {refusal.needs_text}", command, _owner(target))
 
 

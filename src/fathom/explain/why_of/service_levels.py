@@ -10,6 +10,7 @@ from fathom.controllers.endpoints.plan import selects
 from fathom.explain.evidence import Evidence, Objects, ProcessState
 from fathom.explain.sourced import NO_DATA, Sourced
 from fathom.explain.why.answer import Change
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.control_plane import processes_of
 from fathom.explain.why_of.lookups import SERVICES
@@ -137,5 +138,5 @@ def _logs(service: Obj) -> Change:
     selector = lookup(service, "spec", "selector") or {}
     labels = ",".join(f"{name}={value}" for name, value in sorted(selector.items()))
     namespace, name = key_of(service)
-    command = f"kubectl logs -n {namespace} -l {labels} --prefix --tail=50" if labels else ""
+    command = f"kubectl logs -n {word(namespace)} -l {word(labels)} --prefix --tail=50" if labels else ""
     return Change("look at the logs of its pods", command, f"the owner of service/{name}")

@@ -11,6 +11,7 @@ from fathom.controllers.endpoints.plan import has_selector, ports_of, selects
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, DetailGroup, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
@@ -113,7 +114,7 @@ def _without_selector(service: Obj) -> SubjectTrouble:
     namespace, name = key_of(service)
     change = Change(
         "create EndpointSlices for it, or give it a selector",
-        f"kubectl edit service {name} -n {namespace}",
+        f"kubectl edit service {word(name)} -n {word(namespace)}",
         _owner(service),
     )
     return SubjectTrouble(
@@ -137,7 +138,7 @@ def _selects_nothing(evidence: Evidence, service: Obj) -> SubjectTrouble:
     if made_by is not None:
         return _maker_without_pods(cause, made_by)
     if near is None:
-        command = f"kubectl get pods -n {key_of(service).namespace} --show-labels"
+        command = f"kubectl get pods -n {word(key_of(service).namespace)} --show-labels"
         return SubjectTrouble(
             NO_ENDPOINTS, cause, Change("create pods with these labels", command, _owner(service))
         )
@@ -168,11 +169,11 @@ def _maker_without_pods(cause: str, deployment: Obj) -> SubjectTrouble:
     namespace, name = key_of(deployment)
     owner, related = f"the owner of deployment/{name}", (ref(DEPLOYMENTS, deployment),)
     if wanted_of(deployment) == 0:
-        command = f"kubectl scale deployment/{name} -n {namespace} --replicas=1"
+        command = f"kubectl scale deployment/{word(name)} -n {word(namespace)} --replicas=1"
         change = Change(f"give Deployment {name} a replica", command, owner)
         cause = f"{cause}: Deployment {name}, whose pods have them, has 0 replicas"
         return SubjectTrouble(NO_ENDPOINTS, cause, change, related=related)
-    command = f"fathom why deployment/{name} -n {namespace}"
+    command = f"fathom why deployment/{word(name)} -n {word(namespace)}"
     change = Change(f"see why Deployment {name} has no pods", command, owner)
     cause = f"{cause}: Deployment {name}, whose pods have them, has none"
     return SubjectTrouble(NO_ENDPOINTS, cause, change, related=related)
@@ -217,7 +218,7 @@ def _corrected(service: Obj, differing: dict[str, str | None]) -> Change:
         for label, value in differing.items()
     )
     patch = '{"spec":{"selector":{' + fields + "}}}"
-    command = f"kubectl patch service {name} -n {namespace} --type=merge -p '{patch}'"
+    command = f"kubectl patch service {word(name)} -n {word(namespace)} --type=merge -p {word(patch)}"
     return Change("correct the selector, or the labels of the pods", command, _owner(service))
 
 
@@ -296,7 +297,7 @@ def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrou
     group = CauseGroup(GATEWAY_CAUSE, len(unreached), shown_names(evidence, unreached), message)
     change = undeclared_port(service, pods) or Change(
         "check that the containers listen on the Service's target port",
-        f"kubectl describe service {key_of(service).name} -n {key_of(service).namespace}",
+        f"kubectl describe service {word(key_of(service).name)} -n {word(key_of(service).namespace)}",
         _owner(service),
     )
     cause = f"the gateway does not reach {len(unreached)} of its pods: {message}"

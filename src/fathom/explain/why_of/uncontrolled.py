@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.lookups import LEASES, ExplainPod, age_s
 from fathom.model.objects import Key, Obj, key_of, lookup
@@ -55,5 +56,5 @@ def _instead(about: Uncontrolled, obj: Obj) -> Change:
     namespace, name = key_of(obj)
     command = ""
     if about.kind == "CronJob":
-        command = f"kubectl create job {name}-now --from=cronjob/{name} -n {namespace}"
+        command = f"kubectl create job {word(name)}-now --from=cronjob/{word(name)} -n {word(namespace)}"
     return Change(about.instead, command, f"the owner of {about.kind.lower()}/{name}")

@@ -8,6 +8,7 @@ from fathom.controllers.endpoints.plan import selects
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup, Change
+from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.lookups import NODES, PODS, SERVICES, ref, shown_names
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
@@ -41,7 +42,7 @@ def unreached_replicas(evidence: Evidence, owner: Obj, pods: Sequence[Obj]) -> S
     cause = f"the gateway reaches {which} of its {len(ready)} ready pods for Service {name}: {message}"
     change = undeclared_port(service, unreached) or Change(
         f"check that the containers listen on the target port of Service {name}",
-        f"fathom why service/{name} -n {namespace}",
+        f"fathom why service/{word(name)} -n {word(namespace)}",
         f"the owner of service/{name}",
     )
     group = CauseGroup(GATEWAY_CAUSE, len(unreached), shown_names(evidence, unreached), message)
@@ -71,7 +72,7 @@ def other_port(service: Obj, port: Obj, names: list[str], pods: Sequence[Obj]) -
     numbers = port_numbers(pods)
     value = f'"{names[0]}"' if names else str(numbers[0] if numbers else port.get("port"))
     patch = f'[{{"op":"add","path":"/spec/ports/{at}/targetPort","value":{value}}}]'
-    command = f"kubectl patch service {name} -n {namespace} --type=json -p '{patch}'"
+    command = f"kubectl patch service {word(name)} -n {word(namespace)} --type=json -p {word(patch)}"
     what = f"set targetPort to a port that the pods have, such as {value}"
     return Change(what, command, f"the owner of service/{name}")
 

@@ -1,6 +1,6 @@
 """A user's CustomResourceDefinition: its defaults, its status, and the Kind that it defines.
 
-Validation is in `crd`. Pure functions over the definition's object; a strategy calls them, and the registry
+Validation is in `crd`. Pure functions over the definition's object; the rules call them, and the registry
 gets the Kind.
 """
 
@@ -163,7 +163,7 @@ def _names_in_use(crd: Obj, other_crds: Iterable[Obj]) -> tuple[set[str], set[st
 def _condition(old: Obj, kind: str, outcome: tuple[str, ...], now: str) -> Obj:
     status, reason, message = outcome
     before = _find_condition(old, kind)
-    since = before["lastTransitionTime"] if before and before.get("status") == status else now
+    since = (before.get("lastTransitionTime") or now) if before and before.get("status") == status else now
     return {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
 
 

@@ -103,7 +103,7 @@ class Decoder:
 
     def apply_defaults(self, kind: Kind, obj: Obj) -> None:
         """Fill in the unconditional defaults of a built-in kind, in place. Custom resources got theirs when
-        they were decoded; defaults that depend on other fields are in the strategy."""
+        they were decoded; defaults that depend on other fields are in the rules of the kind."""
         if kind.schema is None:
             self._defaults.apply(kind.resource, obj)
 

@@ -1,6 +1,6 @@
 """Unconditional defaults, compiled from paths into closures.
 
-A default that depends on other fields belongs to the kind's strategy. Applying is idempotent, creates no
+A default that depends on other fields belongs to the kind's rules. Applying is idempotent, creates no
 missing parents, and costs one dictionary look-up per field that may have a default.
 """
 

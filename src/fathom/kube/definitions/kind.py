@@ -1,4 +1,4 @@
-"""One kind of object, as data. Its behaviour is in a strategy, never in a subclass."""
+"""One kind of object, as data. Its behaviour is in its rules (`kube/rules`), never in a subclass."""
 
 from __future__ import annotations
 

@@ -80,6 +80,9 @@ class Registry:
         """Whether a CRD defines it."""
         return resource in self._custom
 
+    def is_built_in_group(self, group: str) -> bool:
+        return any(kind.group == group and kind.resource not in self._custom for kind in self.kinds())
+
     def remove_custom(self, resource: str) -> None:
         """Remove a CRD's kind; an unknown or a built-in resource is ignored."""
         if resource in self._custom:
@@ -90,7 +93,9 @@ class Registry:
     def _forget(self, kind: Kind) -> None:
         del self._by_path[kind.group, kind.version, kind.plural]
         del self._by_resource[kind.resource]
-        del self._by_gvk[kind.group, kind.version, kind.kind]
+        named = (kind.group, kind.version, kind.kind)
+        if self._by_gvk.get(named) is kind:  # Another definition may have taken the name.
+            del self._by_gvk[named]
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         return self._by_path.get((group, version, plural))

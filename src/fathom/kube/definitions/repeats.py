@@ -23,7 +23,7 @@ SPEC_BYTES_MAX = 16 << 10  # Larger specs are not cached: the cache takes some m
 
 
 class Repeats:
-    """Only for kinds whose defaults depend on the spec alone (`Strategy.repeats`)."""
+    """Only for kinds whose defaults depend on the spec alone (`KindRules.repeats`)."""
 
     def __init__(self, structs: Structs) -> None:
         self._structs = structs

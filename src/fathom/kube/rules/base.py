@@ -1,4 +1,4 @@
-"""The default strategy; strategies of kinds override what differs."""
+"""The rules that every kind has; those of a kind override what differs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class WriteMoment(msgspec.Struct, frozen=True):
 _NOT_DESIRED = frozenset({"metadata", "status", "kind", "apiVersion"})
 
 
-class Strategy:
-    """Fields the caller may not set are dropped by the generic verbs before a strategy sees the object:
+class KindRules:
+    """Fields the caller may not set are dropped by the generic verbs before the rules see the object:
     `status` outside its subresource, and server-owned metadata (uid, creationTimestamp, generation...)."""
 
     keeps_status_at_create = False  # A node registers itself together with its status.
@@ -32,7 +32,7 @@ class Strategy:
     warns = False  # Whether `warnings` can return any.
 
     def __init_subclass__(cls) -> None:
-        cls.warns = bool(cls.template) or cls.warnings is not Strategy.warnings
+        cls.warns = bool(cls.template) or cls.warnings is not KindRules.warnings
 
     def default(self, obj: Obj) -> None:
         """Fill in defaults. Runs on every write, after decoding; must be idempotent."""

@@ -35,7 +35,7 @@ NAME_RULES: Mapping[str, NameRule] = {
     "clusterrolebindings.rbac.authorization.k8s.io": formats.path_segment,
     "poddisruptionbudgets.policy": formats.path_segment,
     "certificatesigningrequests.certificates.k8s.io": formats.path_segment,
-    "clustertrustbundles.certificates.k8s.io": formats.path_segment,  # The strategy checks the rest.
+    "clustertrustbundles.certificates.k8s.io": formats.path_segment,  # The rules of the kind check the rest.
     "leasecandidates.coordination.k8s.io": formats.config_key,
 }
 

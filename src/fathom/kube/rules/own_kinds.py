@@ -1,14 +1,14 @@
-"""The strategy of fathom's own kinds: it calls the rules in the kind's file (`fathom.kinds`)."""
+"""The rules of fathom's own kinds: they call those in the kind's file (`fathom.kinds`)."""
 
 from __future__ import annotations
 
 from fathom.kinds.definition import Rules, Stamp
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj
 
 
-class OwnStrategy(Strategy):
+class OwnRules(KindRules):
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.warns = rules.warnings is not None

@@ -18,6 +18,7 @@ import msgspec
 from fathom.client.api import TIMEOUT_S, Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
 from fathom.kinds import binding_batch
+from fathom.model.binding_checks import FENCE_LOST
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.reasons import FENCED
@@ -26,11 +27,6 @@ from fathom.model.well_known import DECISION_ANNOTATION
 BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
 PODS = Resource("", "v1", "pods")
 
-# Checks that the server names when a predicate about the node was false.
-ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeCordoned", "NodeFull", "NodePorts"})
-FENCE_LOST = "FenceLost"
-RESERVATION_GONE = "ReservationGone"
-QUOTA_EXCEEDED = "QuotaExceeded"
 NO_BATCHES = "NoBatches"  # The server does not know BindingBatches.
 
 

@@ -18,18 +18,11 @@ from itertools import count
 from fathom.client.api import Api
 from fathom.control.commit import NOT_SENT
 from fathom.model.backoff import Backoff
+from fathom.model.binding_checks import ABOUT_NODE, FENCE_LOST, QUOTA_EXCEEDED, RESERVATION_GONE
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Result, Subject
 from fathom.schedule.loop.background_requests import BackgroundRequests
-from fathom.schedule.loop.bind_requests import (
-    ABOUT_NODE,
-    FENCE_LOST,
-    QUOTA_EXCEEDED,
-    RESERVATION_GONE,
-    BindAnswer,
-    BindSender,
-    read_outcome,
-)
+from fathom.schedule.loop.bind_requests import BindAnswer, BindSender, read_outcome
 from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.schedule.loop.preemption import PreemptionLoop
 from fathom.schedule.loop.state import SchedulerState

@@ -134,8 +134,8 @@ class PodMoves:
     def come_due(self, *, now_ns: int) -> int:
         return self._queue.come_due(now_ns=now_ns)
 
-    def wake(self, happening: ClusterEvent, hint: Hint, *, now_ns: int) -> list[str]:
-        return self._queue.happened(happening, hint, now_ns=now_ns)
+    def wake(self, event: ClusterEvent, hint: Hint, *, now_ns: int) -> list[str]:
+        return self._queue.happened(event, hint, now_ns=now_ns)
 
     def park(self, uid: str, waits: Sequence[str], *, now_ns: int) -> None:
         if uid in self._sent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from fathom.schedule.loop.bind_requests import ABOUT_NODE
+from fathom.model.binding_checks import ABOUT_NODE
 from fathom.schedule.loop.state import SchedulerState
 
 QUEUE_AGE, BIND_CONFLICTS = "queue-age", "bind-conflicts"

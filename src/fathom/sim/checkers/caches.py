@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fathom.cache.caches import Caches
-from fathom.cache.observer import CacheFailed, HandlerFailed, Happening, Listed, Resumed
+from fathom.cache.observer import CacheEvent, CacheFailed, HandlerFailed, Listed, Resumed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.violation import Violation
@@ -67,8 +67,8 @@ class CacheInspector:
         for kind in caches.kinds:
             caches.on_change(kind, partial(self._changed, kind))
 
-    def note(self, happening: Happening) -> None:
-        match happening:
+    def note(self, event: CacheEvent) -> None:
+        match event:
             case Listed(kind=kind, revision=revision) | Resumed(kind=kind, revision=revision):
                 before = self._reached.get(kind, 0)
                 if revision < before:

@@ -50,12 +50,12 @@ def for_any_operator(calm: Mapping[Role, int] | None = None) -> list[Checker]:
 def roles_of(objects: Objects, unowned: Collection[str] = ()) -> dict[Role, list[str]]:
     """The objects that have an owner, by their role. `unowned`: paths of others to count, as the operator's
     own."""
-    found: dict[Role, list[str]] = {}
+    roles: dict[Role, list[str]] = {}
     for path, obj in objects.items():
         owners = [f"{owner['kind']} {owner['name']}" for owner in metadata(obj).get("ownerReferences") or ()]
         for owner in owners or ([NO_OWNER] if path in unowned else []):
-            found.setdefault(_role(path.partition("/")[0], obj, owner), []).append(path)
-    return found
+            roles.setdefault(_role(path.partition("/")[0], obj, owner), []).append(path)
+    return roles
 
 
 def _role(resource: str, obj: Obj, owner: str) -> Role:
@@ -80,11 +80,11 @@ class NothingIsMadeTwice(AtRest):
         self.unowned: set[str] = set()  # Objects without owners that count as the operator's own.
 
     def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
-        found = roles_of(objects, self.unowned)
-        self.counted = Counter({role: len(paths) for role, paths in found.items()})
+        roles = roles_of(objects, self.unowned)
+        self.counted = Counter({role: len(paths) for role, paths in roles.items()})
         if self._calm is None:
             return
-        for role, paths in found.items():
+        for role, paths in roles.items():
             usual = self._calm.get(role, 0)
             if 0 < usual < len(paths):
                 yield Finding(_twice(role, len(paths), usual), tuple(paths))
@@ -113,11 +113,11 @@ class WhatIsWantedIsThere(AtRest):
         self.unowned: set[str] = set()
 
     def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
-        found = roles_of(objects, self.unowned)
+        roles = roles_of(objects, self.unowned)
         for role, usual in self._calm.items():
-            count = len(found.get(role, ()))
+            count = len(roles.get(role, ()))
             if count < usual:
-                yield Finding(_missing(role, count, usual), tuple(found.get(role, ())))
+                yield Finding(_missing(role, count, usual), tuple(roles.get(role, ())))
 
 
 def _missing(role: Role, count: int, usual: int) -> str:
@@ -245,12 +245,12 @@ class NoSecretInEvents(Checker):
 
 
 def _values(secret: Obj) -> list[str]:
-    found = []
+    values = []
     for value in (secret.get("data") or {}).values():
         try:
             text = base64.b64decode(str(value)).decode()
         except (binascii.Error, UnicodeDecodeError):
             continue
         if len(text) >= SECRET_LENGTH_MIN:
-            found.append(text)
-    return found
+            values.append(text)
+    return values

@@ -128,7 +128,7 @@ class RecordsAreTrue(Checker):
             return
         states = self._states.get((cause.resource, Key(cause.namespace, cause.name)), [])
         if all(state.revision != cause.revision for state in states):
-            yield f"its cause is a change that never was: {cause.text}"
+            yield f"its cause names a change that never happened: {cause.text}"
 
     def _wrong_outcome(self, outcome: Outcome) -> str:
         written = outcome.object

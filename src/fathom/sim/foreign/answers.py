@@ -81,7 +81,6 @@ def _mktime(machine: Machine, original: Any, args: Any, kwargs: Any) -> float:
 
 
 _REAL_GMTIME = time.gmtime
-_REAL_SEED = random.Random.seed
 
 
 def _seed(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:

@@ -123,10 +123,10 @@ class OperatorTest:
     def resource(self, obj: Obj) -> Resource:
         group, _, version = str(obj["apiVersion"]).rpartition("/")
         kind = str(obj["kind"])
-        found = self._kinds.get((group, kind)) or _built_in(group, version, kind)
-        if found is None:
+        resource = self._kinds.get((group, kind)) or _built_in(group, version, kind)
+        if resource is None:
             raise LookupError(f"{obj['apiVersion']} {kind} is not served: apply its definition first")
-        return found
+        return resource
 
     def _objects(self, manifest: str | Path | Obj) -> Iterator[Obj]:
         if isinstance(manifest, dict):
@@ -165,8 +165,8 @@ def _registry() -> Registry:
 
 
 def _built_in(group: str, version: str, kind: str) -> Resource | None:
-    found = _registry().by_gvk(group, version, kind)
-    return None if found is None else Resource(group, version, found.plural, found.namespaced)
+    built_in = _registry().by_gvk(group, version, kind)
+    return None if built_in is None else Resource(group, version, built_in.plural, built_in.namespaced)
 
 
 # As a scenario.

@@ -110,9 +110,9 @@ def _replace(owner: Any, name: str) -> None:
 def _replace_references(module: ModuleType) -> None:
     names = module.__dict__
     for name, value in list(names.items()):
-        found = _by_original.get(id(value))
-        if found is not None and found[0] is value:
-            names[name] = found[1]
+        replacement = _by_original.get(id(value))
+        if replacement is not None and replacement[0] is value:
+            names[name] = replacement[1]
 
 
 def _replace_clock_of_datetime() -> None:

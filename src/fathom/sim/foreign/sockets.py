@@ -258,23 +258,23 @@ class Poll:
         del self._registered[number_of(file)]
 
     def poll(self, timeout_ms: float | None = None) -> list[tuple[int, int]]:
-        found = self._ready()
-        if found or timeout_ms == 0:
-            return found
+        ready = self._ready()
+        if ready or timeout_ms == 0:
+            return ready
         sockets = [self._machine.files[number] for number in self._registered]
         wait_for_any(sockets, None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000)
         return self._ready()
 
     def _ready(self) -> list[tuple[int, int]]:
-        found = []
+        ready = []
         for number, mask in self._registered.items():
             sock = self._machine.files.get(number)
             events = mask & select.POLLOUT
             if sock is None or sock.readable:
                 events |= mask & select.POLLIN
             if events:
-                found.append((number, events))
-        return found
+                ready.append((number, events))
+        return ready
 
 
 def selected(

@@ -110,8 +110,10 @@ def tell_test(item: pytest.Function) -> None:
     fixtures = {name: item.funcargs[name] for name in wanted if name not in later}
 
     def story(world: World) -> Awaitable[None]:
-        made = {name: make(world, item.path.parent) for name, make in REAL_LATER.items() if name in later}
-        return cast(Awaitable[None], function(**fixtures, **made))
+        later_fixtures = {
+            name: make(world, item.path.parent) for name, make in REAL_LATER.items() if name in later
+        }
+        return cast(Awaitable[None], function(**fixtures, **later_fixtures))
 
     test = f"{_relative(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
     _ScenarioRun(
@@ -143,8 +145,8 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
     # One for all seeds of a test: the run without faults that it compares with is made once.
     parameters = {key: value for key, value in item.callspec.params.items() if key != "fathom_seed"}
     kept = item.config.stash.setdefault(JUDGED, {})
-    told = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story))
-    return msgspec.structs.replace(told, checkers=kept.setdefault(f"{name} {parameters}", told.checkers))
+    built = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story))
+    return msgspec.structs.replace(built, checkers=kept.setdefault(f"{name} {parameters}", built.checkers))
 
 
 def _relative(path: Path) -> str:

@@ -272,7 +272,7 @@ async def _try(world: World, judge: OnlyApproved, name: str, where: str) -> None
 class ObservedByWhoLeads(Checker):
     """At rest: an override in force was acknowledged in the present term of each lease, and says so."""
 
-    name = "an override in force is observed by who leads"
+    name = "an override in force is observed by the process that leads"
     patience_s = 60.0
 
     def settled(self, world: World) -> Iterable[str | Finding]:

@@ -64,15 +64,15 @@ async def jobs_in_time(world: World) -> None:
 
 def _job(name: str) -> Obj:
     runs_s = {"late": RUNS_FOR_EVER, "again": 1.0}.get(name, RUNS_S)
-    made = job(name, completions=1, parallelism=1, runs_s=runs_s)
+    obj = job(name, completions=1, parallelism=1, runs_s=runs_s)
     if name == "late":
-        made["spec"] |= {"activeDeadlineSeconds": DEADLINE_S}
+        obj["spec"] |= {"activeDeadlineSeconds": DEADLINE_S}
     if name == "again":
-        made["spec"] |= {"activeDeadlineSeconds": 3600}
-        made["spec"]["template"]["metadata"]["annotations"]["fathom.dev/simulated"] = '{"exit_code": 3}'
+        obj["spec"] |= {"activeDeadlineSeconds": 3600}
+        obj["spec"]["template"]["metadata"]["annotations"]["fathom.dev/simulated"] = '{"exit_code": 3}'
     if name == "kept":
-        made["spec"] |= {"ttlSecondsAfterFinished": KEPT_S}
-    return made
+        obj["spec"] |= {"ttlSecondsAfterFinished": KEPT_S}
+    return obj
 
 
 def _pods(world: World, name: str) -> int:

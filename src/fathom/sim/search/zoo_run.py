@@ -113,10 +113,10 @@ def visit(
     effort: Effort,
     *,
     shown: Callable[[Hunted], None],
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Visit:
-    """`shown` gets each bug when it and those before it are done, `told` gets progress messages. Ctrl-C ends
-    the visit with the results so far."""
+    """`shown` gets each bug when it and those before it are done, `report` gets progress messages. Ctrl-C
+    ends the visit with the results so far."""
     clock, results = SystemClock(), Visit()
     started_ns = clock.monotonic_ns()
     abreast = max(1, min(effort.workers, len(bugs)))
@@ -126,7 +126,7 @@ def visit(
     try:
         hunts = [pool.submit(hunt, bug, per_bug, commands, results.note) for bug in bugs]
         for number, (bug, future) in enumerate(zip(bugs, hunts, strict=True)):
-            told(f"{number}/{len(bugs)} bugs  {bug.name}")
+            report(f"{number}/{len(bugs)} bugs  {bug.name}")
             shown(_awaited(future))
         if effort.control:
             results.control = Control()
@@ -134,7 +134,7 @@ def visit(
             answers = [pool.submit(commands.answer, *exploration.words()) for exploration in silent]
             for number, answer in enumerate(answers):
                 results.control.add(_awaited(answer))
-                told(f"without any bug: {number + 1}/{len(silent)} explorations")
+                report(f"without any bug: {number + 1}/{len(silent)} explorations")
     except KeyboardInterrupt:
         results.interrupted = True
     finally:

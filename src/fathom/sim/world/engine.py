@@ -182,10 +182,10 @@ class Engine:
     # Faults.
 
     def state_of(self, process: str) -> str:
-        found = self.processes.get(process)
-        if found is None or not found.alive:
-            return "anywhere" if found is None else "dead"
-        return f"{'restarted' if found.incarnation > 1 else 'first life'}, {_work_of(found)}"
+        running = self.processes.get(process)
+        if running is None or not running.alive:
+            return "anywhere" if running is None else "dead"
+        return f"{'restarted' if running.incarnation > 1 else 'first life'}, {_work_of(running)}"
 
     def happen(self, fault: AnyFault) -> None:
         """Apply a momentary fault whose time has come."""

@@ -49,9 +49,9 @@ def _compiled(function: FunctionType, source: str) -> FunctionType:
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
     definition.decorator_list = []
-    made: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     flags = annotations.compiler_flag  # As the module has it: annotations are not evaluated.
     code = compile(tree, function.__code__.co_filename, "exec", flags, dont_inherit=True)
-    exec(code, function.__globals__, made)
-    compiled: FunctionType = made[definition.name]
+    exec(code, function.__globals__, namespace)
+    compiled: FunctionType = namespace[definition.name]
     return compiled

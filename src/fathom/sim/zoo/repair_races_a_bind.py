@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.api.binding import checks
-from fathom.api.binding.requests import RESERVATION_GONE
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.controllers.repair.controller import RepairReservations, _pod_named
 from fathom.controllers.repair.plan import plan_reservation
+from fathom.model.binding_checks import RESERVATION_GONE
 from fathom.model.objects import Key
 from fathom.sim.zoo import put_back
 

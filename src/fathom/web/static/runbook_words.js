@@ -1,6 +1,7 @@
 // A run of a runbook in words: its phase, what stands still, and the command that carries it on. Pure.
 
 import {age, millis, serverNow} from "./text.js";
+import {quoted} from "./typed.js";
 
 const MARKS = {Pending: "busy", Running: "busy", Waiting: "warn", Stopped: "bad", Undoing: "busy", Succeeded: "ok", Aborted: "idle", Failed: "bad"};
 const STEPS = {Pending: ["idle", "to do"], Acting: ["busy", "writing: its outcome is not known yet"], Acted: ["busy", "done, its expectations are awaited"], Done: ["ok", "done"],
@@ -23,7 +24,6 @@ export function silentFor(run, now = serverNow()) {
   return now - heard > SILENT_MS ? age(heard, now) : "";
 }
 
-const quoted = (text) => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);
 const of = ({metadata}) => `${quoted(metadata.name)} -n ${quoted(metadata.namespace)}`;
 
 // [{text, command}]: what stands still, and how it goes on. Empty: it goes on by itself, or is over.

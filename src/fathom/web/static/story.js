@@ -1,5 +1,7 @@
 // A simulated run's file (fathom.dev/sim-run/1) as a story: read in the browser, text only, sent nowhere. Pure.
 
+import {quoted} from "./typed.js";
+
 export const FORMAT = "fathom.dev/sim-run/1";
 export const FILE_BYTES_MAX = 64 * 2 ** 20;
 const CAUSES_MAX = 6;
@@ -43,8 +45,6 @@ function faultText(fault) {
   return [`on ${target === "*" ? "any process" : text(target)}`, match ? `requests with ${text(match)}` : "", lasts ? `for ${lasts} s` : "", AT_WRITE.test(kind) ? `at its write number ${times}` : times > 1 ? `${times} times` : "",
     ...Object.entries(rest).map(([name, value]) => `${name.replace(/_s$/, "")} ${text(typeof value === "object" ? JSON.stringify(value) : value)}${name.endsWith("_s") ? " s" : ""}`)].filter(Boolean).join(", ");
 }
-
-const quoted = (word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 function commandsOf(plan, file, patch) {
   const trust = text(plan.scenario).includes(".py:") ? " --trust scenario" : "", patched = patch ? " --trust patch" : "";

@@ -15,6 +15,9 @@ export function onTool(listener) {
   return () => listeners.delete(listener);
 }
 
+// One word of a command, whatever the text is.
+export const quoted = (text) => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);
+
 // As cli/ask/typed_commands.py: wherever a shell would start kubectl, and not inside quotes.
 export const typed = (text) => (tool() === "fathom" ? withFathom(text) : text);
 

@@ -50,7 +50,7 @@ def _exists(kind: str, name: str, namespace: str, view: View) -> bool:
 
 def deployments_behind(overrides: Iterable[SchedulerOverride], view: View) -> dict[tuple[str, str], str]:
     """(namespace, ReplicaSet) -> Deployment, for those that the overrides target."""
-    found = {}
+    deployments = {}
     for override in overrides:
         target, namespace = named(override.spec.target), override.metadata.namespace
         if target is None or target.kind not in {"replicaset", "workload"}:
@@ -58,8 +58,8 @@ def deployments_behind(overrides: Iterable[SchedulerOverride], view: View) -> di
         seen = view.get(WORKLOADS["replicaset"][1], Key(namespace, target.name))
         owner = None if seen is None else controller_name(seen.obj)
         if owner is not None and owner.kind == "deployment":
-            found[namespace, target.name] = owner.name
-    return found
+            deployments[namespace, target.name] = owner.name
+    return deployments
 
 
 def names_of_nothing(override: SchedulerOverride, nodes: Nodes, view: View) -> list[str]:

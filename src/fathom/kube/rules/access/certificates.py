@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model.causes import forbidden
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj
@@ -23,7 +23,7 @@ def _of_types(status: Obj, types: Iterable[str]) -> list[Obj]:
     return [each for each in status.get("conditions") or () if each.get("type") in types]
 
 
-class CertificateRequestStrategy(Strategy):
+class CertificateRequestRules(KindRules):
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         spec = obj.setdefault("spec", {})
         for field in _REQUESTER:

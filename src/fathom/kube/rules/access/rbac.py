@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.kube.rules.compare import same
 from fathom.kube.rules.selectors import check_selector
 from fathom.model import causes, formats
@@ -15,7 +15,7 @@ RULES_MAX = 5_000
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
-class RoleStrategy(Strategy):
+class RoleRules(KindRules):
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
 
@@ -61,7 +61,7 @@ def _check_rule(problems: list[Cause], rule: Obj, field: str, *, namespaced: boo
         problems.append(causes.required(f"{field}.resources", detail))
 
 
-class RoleBindingStrategy(Strategy):
+class RoleBindingRules(KindRules):
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
         self._role_kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cryptography import x509
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.model import causes, formats
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup, metadata
@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\r?\n(.*?)-----END \1-----", r
 _SEGMENT = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
 
 
-class TrustBundleStrategy(Strategy):
+class TrustBundleRules(KindRules):
     def validate_create(self, obj: Obj) -> list[Cause]:
         signer = str(lookup(obj, "spec", "signerName") or "")
         problems = name_causes(str(metadata(obj).get("name") or ""), signer)

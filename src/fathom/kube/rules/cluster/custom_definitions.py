@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fathom.kube.definitions.crd import crd_causes, crd_update_causes, is_valid_crd
 from fathom.kube.definitions.custom import crd_warnings, default_crd, established
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, metadata
 from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
@@ -15,7 +15,7 @@ from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-class DefinitionStrategy(Strategy):
+class DefinitionRules(KindRules):
     def default(self, obj: Obj) -> None:
         default_crd(obj)
 

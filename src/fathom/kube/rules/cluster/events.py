@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.model import causes, formats
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
@@ -11,7 +11,7 @@ _LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1
 _NAMESPACE_MISMATCH = "does not match event.namespace"
 
 
-class EventStrategy(Strategy):
+class EventRules(KindRules):
     def validate_create(self, obj: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
         if obj.get("eventTime"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.model import causes, formats
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
@@ -10,7 +10,7 @@ from fathom.model.objects import Obj
 _STRATEGIES = ("OldestEmulationVersion",)
 
 
-class LeaseStrategy(Strategy):
+class LeaseRules(KindRules):
     def validate_create(self, obj: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
         spec = obj.get("spec") or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.metadata import standard_finalizer_causes
 from fathom.model import causes, formats
 from fathom.model.errors import Cause, Causes
@@ -12,7 +12,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 KEEPER = "kubernetes"  # Removed by the namespace controller when the contents are gone.
 
 
-class NamespaceStrategy(Strategy):
+class NamespaceRules(KindRules):
     def default(self, obj: Obj) -> None:
         meta = metadata(obj)
         if meta.get("name"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.kube.rules.pod.affinity import TAINT_EFFECTS
 from fathom.kube.rules.resources import check_amount, settle_amounts
 from fathom.model import causes, formats
@@ -14,7 +14,7 @@ from fathom.model.quantity import parse
 _CIDR_CHANGED = 'node updates may not change podCIDR except from "" to valid'
 
 
-class NodeStrategy(Strategy):
+class NodeRules(KindRules):
     keeps_status_at_create = True
 
     def default(self, obj: Obj) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.kube.rules.pod.spec import check_preemption_policy
 from fathom.model import causes
 from fathom.model.errors import Cause, Causes
@@ -17,7 +17,7 @@ SYSTEM_CLASSES = {
 }
 
 
-class PriorityClassStrategy(Strategy):
+class PriorityClassRules(KindRules):
     def validate_create(self, obj: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
         name, value = metadata(obj).get("name", ""), obj.get("value", 0)

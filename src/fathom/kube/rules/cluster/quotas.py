@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.resources import (
     check_amount,
     check_container_name,
@@ -34,7 +34,7 @@ _NAMES_MAX, _TERMS_MAX, _VALUES_MAX = 1_000, 100, 256
 _LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 
 
-class ResourceQuotaStrategy(Strategy):
+class ResourceQuotaRules(KindRules):
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         obj["status"] = {}
 
@@ -133,7 +133,7 @@ def _check_scope_values(problems: list[Cause], operator: str, values: list[str],
         problems.append(causes.invalid(f"{field}.operator", operator, "not a valid selector operator"))
 
 
-class LimitRangeStrategy(Strategy):
+class LimitRangeRules(KindRules):
     def default(self, obj: Obj) -> None:
         """A container's default limit is its maximum; its default request is that limit, or else
         the minimum."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model.objects import Obj, metadata
 
 _CLASS = "kubernetes.io/ingress.class"
 
 
-class IngressStrategy(Strategy):
+class IngressRules(KindRules):
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         obj["status"] = {"loadBalancer": {}}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.metadata import label_causes
 from fathom.kube.rules.network.service_ports import check_ports, default_ports
 from fathom.kube.rules.network.service_update import (
@@ -24,7 +24,7 @@ _LB_ONLY = "may only be used when `type` is 'LoadBalancer'"
 _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
-class ServiceStrategy(Strategy):
+class ServiceRules(KindRules):
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         kind = spec.setdefault("type", "ClusterIP")

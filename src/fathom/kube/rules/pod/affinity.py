@@ -10,6 +10,8 @@ from fathom.model.objects import Obj
 # Each is evaluated for every node at every attempt to place the pod, and when somebody asks why it waits.
 SPREADS_MAX = 200
 POD_TERMS_MAX = 1_000
+NODE_EXPRESSIONS_MAX = 1_000  # Of all terms of the node affinity together.
+TOLERATIONS_MAX = 1_000
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -28,12 +30,25 @@ def check_affinity(problems: list[Cause], affinity: Obj, field: str) -> None:
 
 def _check_node_affinity(problems: list[Cause], affinity: Obj, field: str) -> None:
     required = affinity.get(REQUIRED)
+    count = _node_expressions(affinity)
+    if count > NODE_EXPRESSIONS_MAX:
+        problems.append(causes.too_many(field, count, NODE_EXPRESSIONS_MAX))
+        return
     if required is not None:
         check_node_selector(problems, required, f"{field}.{REQUIRED}")
     for index, term in enumerate(affinity.get(PREFERRED) or ()):
         term_field = f"{field}.{PREFERRED}[{index}]"
         _check_weight(problems, term, term_field)
         _check_node_term(problems, term.get("preference") or {}, f"{term_field}.preference", strict=False)
+
+
+def _node_expressions(affinity: Obj) -> int:
+    """How many expressions it has; a term without any counts as one."""
+    terms = [*((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ())]
+    terms += (term.get("preference") or {} for term in affinity.get(PREFERRED) or ())
+    return sum(
+        max(1, len(term.get("matchExpressions") or ()) + len(term.get("matchFields") or ())) for term in terms
+    )
 
 
 def check_node_selector(problems: list[Cause], selector: Obj, field: str) -> None:
@@ -175,6 +190,9 @@ def _merge_term(term: Obj, labels: dict[str, str]) -> None:
 
 
 def check_tolerations(problems: list[Cause], tolerations: list[Obj], field: str) -> None:
+    if len(tolerations) > TOLERATIONS_MAX:
+        problems.append(causes.too_many(field, len(tolerations), TOLERATIONS_MAX))
+        return
     for index, toleration in enumerate(tolerations):
         _check_toleration(problems, toleration, f"{field}[{index}]")
 

@@ -7,7 +7,7 @@ import binascii
 
 import msgspec
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model import brake, causes, formats
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, key_of, metadata
@@ -21,7 +21,7 @@ _DOCKER_KEYS = {
 }
 
 
-class ConfigMapStrategy(Strategy):
+class ConfigMapRules(KindRules):
     def validate_create(self, obj: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
         text, binary = obj.get("data") or {}, obj.get("binaryData") or {}
@@ -74,7 +74,7 @@ def _brake_problems(obj: Obj) -> list[Cause]:
     ]
 
 
-class SecretStrategy(Strategy):
+class SecretRules(KindRules):
     def default(self, obj: Obj) -> None:
         """`stringData` is for writing only: it goes into `data`."""
         plain = obj.pop("stringData", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.compare import same
 from fathom.kube.rules.selectors import check_selector
 from fathom.model import causes, formats
@@ -18,12 +18,12 @@ _CLAIM_FIXED = (
 )
 
 
-class PersistentVolumeStrategy(Strategy):
+class PersistentVolumeRules(KindRules):
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         obj["status"] = {"phase": "Pending"}
 
 
-class PersistentVolumeClaimStrategy(Strategy):
+class PersistentVolumeClaimRules(KindRules):
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         obj["status"] = {"phase": "Pending"}
 

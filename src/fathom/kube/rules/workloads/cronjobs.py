@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.pod.defaults import default_template
 from fathom.kube.rules.workloads.job_spec import check_job_spec
 from fathom.kube.rules.workloads.shared import check_counts
@@ -29,7 +29,7 @@ _item = re.compile(r"(\*|\?|[0-9a-z]+)(?:-([0-9a-z]+))?(?:/([0-9]{1,4}))?").full
 _is_zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 
 
-class CronJobStrategy(Strategy):
+class CronJobRules(KindRules):
     template = ("spec", "jobTemplate", "spec", "template")
 
     def default(self, obj: Obj) -> None:

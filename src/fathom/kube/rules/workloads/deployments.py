@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.base import KindRules
 from fathom.kube.rules.compare import check_fixed
 from fathom.kube.rules.pod.defaults import default_template
 from fathom.kube.rules.workloads.shared import (
@@ -31,7 +31,7 @@ _STATUS_COUNTS = (
 )
 
 
-class DeploymentStrategy(Strategy):
+class DeploymentRules(KindRules):
     template = ("spec", "template")
 
     def default(self, obj: Obj) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.selectors import check_selector
 from fathom.kube.rules.workloads.shared import check_counts, check_int_or_percent, check_up_to_all
 from fathom.model import causes
@@ -13,7 +13,7 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _STATUS_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
-class PodDisruptionBudgetStrategy(Strategy):
+class PodDisruptionBudgetRules(KindRules):
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         obj["status"] = dict.fromkeys(_STATUS_COUNTS, 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.compare import check_fixed, same
 from fathom.kube.rules.selectors import check_selector, selects
 from fathom.kube.rules.workloads.job_spec import check_job_spec, default_job_spec
@@ -19,7 +19,7 @@ _IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "man
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-class JobStrategy(Strategy):
+class JobRules(KindRules):
     template = ("spec", "template")
 
     def default(self, obj: Obj) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.compare import check_fixed
 from fathom.kube.rules.metadata import label_causes
 from fathom.kube.rules.pod.defaults import default_template
@@ -27,7 +27,7 @@ _STATUS_COUNTS = (
 )
 
 
-class ReplicaSetStrategy(Strategy):
+class ReplicaSetRules(KindRules):
     template = ("spec", "template")
 
     def default(self, obj: Obj) -> None:
@@ -63,7 +63,7 @@ class ReplicaSetStrategy(Strategy):
         return None
 
 
-class ReplicationControllerStrategy(ReplicaSetStrategy):
+class ReplicationControllerRules(ReplicaSetRules):
     """Its selector is a plain map, and may come from the template."""
 
     def default(self, obj: Obj) -> None:

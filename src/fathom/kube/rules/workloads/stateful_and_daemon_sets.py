@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.compare import check_fixed
 from fathom.kube.rules.pod.defaults import default_template
 from fathom.kube.rules.pod.spec import check_pod_template
@@ -44,7 +44,7 @@ _DAEMON_COUNTS = (
 )
 
 
-class StatefulSetStrategy(Strategy):
+class StatefulSetRules(KindRules):
     template = ("spec", "template")
 
     def default(self, obj: Obj) -> None:
@@ -147,7 +147,7 @@ def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
     return {**template, "spec": spec}
 
 
-class DaemonSetStrategy(Strategy):
+class DaemonSetRules(KindRules):
     template = ("spec", "template")
 
     def default(self, obj: Obj) -> None:
@@ -210,7 +210,7 @@ def _check_daemon_update(problems: list[Cause], update: Obj) -> None:
         problems.append(causes.required(f"{field}.rollingUpdate.maxUnavailable", detail))
 
 
-class ControllerRevisionStrategy(Strategy):
+class ControllerRevisionRules(KindRules):
     """A snapshot: only its `revision` may change."""
 
     def validate_create(self, obj: Obj) -> list[Cause]:
@@ -224,7 +224,7 @@ class ControllerRevisionStrategy(Strategy):
         return problems + causes.unchanged("data", obj.get("data"), old.get("data"))
 
 
-class PodTemplateStrategy(Strategy):
+class PodTemplateRules(KindRules):
     def default(self, obj: Obj) -> None:
         default_template(obj.get("template") or {})
 

@@ -6,7 +6,7 @@ import {announce, h, replace, setText} from "../dom.js";
 import {card, problem, state} from "../parts.js";
 import {live, subscribeAll} from "../store.js";
 import {selects, selectorText} from "../selectors.js";
-import {tool} from "../typed.js";
+import {quoted, tool} from "../typed.js";
 import {evidence, headline, proposals, redraw, toolChoice, verdictState} from "./why_parts.js";
 import {history} from "./workload_history.js";
 import {podTable} from "./workload_pods.js";
@@ -21,7 +21,7 @@ export function mount(root, [namespace, kind, name], context) {
   context.title(`${name} · ${kind}`);
   const heading = h("h1", {}, name);
   if (!KINDS[kind]) {
-    replace(root, heading, h("p", {}, `This page is about Deployments, ReplicaSets and Jobs, not about ${kind}. In a terminal: fathom why ${kind.toLowerCase()}/${name} -n ${namespace}`));
+    replace(root, heading, h("p", {}, `This page is about Deployments, ReplicaSets and Jobs, not about ${kind}. In a terminal: fathom why ${quoted(`${kind.toLowerCase()}/${name}`)} -n ${quoted(namespace)}`));
     return () => {};
   }
   const page = new WorkloadPage(namespace, kind, name);

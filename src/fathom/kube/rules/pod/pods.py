@@ -1,4 +1,4 @@
-"""The strategy of Pods."""
+"""The rules of Pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import msgspec
 
-from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.definitions.repeats import SPEC_BYTES_MAX
+from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.pod.affinity import merge_label_keys
 from fathom.kube.rules.pod.defaults import default_pod
 from fathom.kube.rules.pod.pod_resources import with_pod_level
@@ -23,10 +24,8 @@ from fathom.model.pod_phase import TERMINAL_PHASES
 
 WITH_RESOURCES = ("containers", "initContainers")
 
-SPEC_BYTES_MAX = 16 << 10  # Larger specs are not cached: the cache takes some megabytes at most.
 
-
-class PodStrategy(Strategy):
+class PodRules(KindRules):
     repeats = True
 
     def default(self, obj: Obj) -> None:
