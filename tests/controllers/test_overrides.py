@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.control.worlds import told
 
 from fathom.client.api import Resource
@@ -30,6 +31,7 @@ SERVICES = Resource("", "v1", "services")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False)
 SYSTEM = "fathom-system"
+ZONES = {"node-1": "eu-west-a", "node-2": "eu-west-b"}
 LESSON = {
     "pauseAutoscaler": True,
     "avoidZones": ["eu-west-a"],
@@ -67,7 +69,7 @@ def condition(world: World, name: str, type_: str, namespace: str = "default") -
 async def begin(world: World) -> None:
     run_managers_and_agents(world, Deployments, ReplicaSets, Overrides, Acknowledgements)
     run_scheduler(world, "scheduler")
-    for name, zone in (("node-1", "eu-west-a"), ("node-2", "eu-west-b")):
+    for name, zone in ZONES.items():
         await world.apply(NODES, node(name, zone=zone))
 
 
@@ -281,6 +283,35 @@ def test_a_role_made_under_break_glass_is_named_until_somebody_removes_it() -> N
         ]
         await world.delete(ROLES, "broad")
         await until(world, lambda: condition(world, "glass", "RepairComplete")[0] == "True", "it is proven")
+
+    told(story)
+
+
+IN_FORCE = {("InForce", "RolloutPaused"), ("InForce", "RouteWritten")}
+
+
+@pytest.mark.parametrize(
+    ("here", "states", "routes"),
+    [(True, IN_FORCE, ["override-shift"]), (False, {("NoMatch", "NotInScope")}, [])],
+)
+def test_a_shift_of_traffic_and_a_pause_are_for_a_workload_that_is_in_their_scope(
+    here: bool, states: set[tuple[str, str]], routes: list[str]
+) -> None:
+    async def story(world: World) -> None:
+        await begin(world)
+        await world.apply(DEPLOYMENTS, deployment("web", 1))
+        labels = lookup(deployment("web", 1), "spec", "template", "metadata", "labels")
+        spec = {"selector": labels, "ports": [{"port": 80}]}
+        await world.apply(SERVICES, {"metadata": {"name": "web"}, "spec": spec})
+        await until(world, lambda: ready(world) == 1, "web is ready")
+        (zone,) = (zone for name, zone in ZONES.items() if bool(on_node(world, name)) is here)
+        shift = override("shift", {"trafficWeights": {"eu-west-b": 100}, "pauseRollout": True})
+        shift["spec"]["scope"] = f"zone/{zone}"
+        await world.apply(OVERRIDES, shift)
+        await world.sleep(20)
+        changes = status_of(world, "shift")["changes"]
+        assert {(each["state"], each["reason"]) for each in changes} == states
+        assert [metadata(route)["name"] for route in world.list(ROUTES.name)] == routes
 
     told(story)
 
