@@ -200,6 +200,25 @@ def ready(world: World) -> int:
     return sum((find_condition(conditions_of(pod), "Ready") or {}).get("status") == "True" for pod in pods)
 
 
+def test_overrides_that_expire_together_end_one_after_the_other() -> None:
+    names = [f"calm-{number}" for number in range(8)]
+
+    async def story(world: World) -> None:
+        await begin(world)
+        for name in names:
+            await world.apply(OVERRIDES, override(name, {"pauseRollout": True}, lasts="10s"))
+        ended_s: dict[str, float] = {}
+        while len(ended_s) < len(names):
+            await world.sleep(0.05)
+            for name in names:
+                if condition(world, name, "RepairComplete")[0] != "None":
+                    ended_s.setdefault(name, world.now_s)
+        first, last = min(ended_s.values()), max(ended_s.values())
+        assert 0.5 < last - first < 3.0, ended_s
+
+    told(story)
+
+
 def test_a_drain_moves_the_pods_of_its_nodes_within_their_budgets_and_leaves_nothing_behind() -> None:
     async def story(world: World) -> None:
         await begin(world)
