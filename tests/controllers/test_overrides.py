@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.control.worlds import told
 
 from fathom.client.api import Resource
@@ -30,6 +31,7 @@ SERVICES = Resource("", "v1", "services")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False)
 SYSTEM = "fathom-system"
+ZONES = {"node-1": "eu-west-a", "node-2": "eu-west-b"}
 LESSON = {
     "pauseAutoscaler": True,
     "avoidZones": ["eu-west-a"],
@@ -67,7 +69,7 @@ def condition(world: World, name: str, type_: str, namespace: str = "default") -
 async def begin(world: World) -> None:
     run_managers_and_agents(world, Deployments, ReplicaSets, Overrides, Acknowledgements)
     run_scheduler(world, "scheduler")
-    for name, zone in (("node-1", "eu-west-a"), ("node-2", "eu-west-b")):
+    for name, zone in ZONES.items():
         await world.apply(NODES, node(name, zone=zone))
 
 
@@ -198,6 +200,25 @@ def ready(world: World) -> int:
     return sum((find_condition(conditions_of(pod), "Ready") or {}).get("status") == "True" for pod in pods)
 
 
+def test_overrides_that_expire_together_end_one_after_the_other() -> None:
+    names = [f"calm-{number}" for number in range(8)]
+
+    async def story(world: World) -> None:
+        await begin(world)
+        for name in names:
+            await world.apply(OVERRIDES, override(name, {"pauseRollout": True}, lasts="10s"))
+        ended_s: dict[str, float] = {}
+        while len(ended_s) < len(names):
+            await world.sleep(0.05)
+            for name in names:
+                if condition(world, name, "RepairComplete")[0] != "None":
+                    ended_s.setdefault(name, world.now_s)
+        first, last = min(ended_s.values()), max(ended_s.values())
+        assert 0.5 < last - first < 3.0, ended_s
+
+    told(story)
+
+
 def test_a_drain_moves_the_pods_of_its_nodes_within_their_budgets_and_leaves_nothing_behind() -> None:
     async def story(world: World) -> None:
         await begin(world)
@@ -281,6 +302,35 @@ def test_a_role_made_under_break_glass_is_named_until_somebody_removes_it() -> N
         ]
         await world.delete(ROLES, "broad")
         await until(world, lambda: condition(world, "glass", "RepairComplete")[0] == "True", "it is proven")
+
+    told(story)
+
+
+IN_FORCE = {("InForce", "RolloutPaused"), ("InForce", "RouteWritten")}
+
+
+@pytest.mark.parametrize(
+    ("here", "states", "routes"),
+    [(True, IN_FORCE, ["override-shift"]), (False, {("NoMatch", "NotInScope")}, [])],
+)
+def test_a_shift_of_traffic_and_a_pause_are_for_a_workload_that_is_in_their_scope(
+    here: bool, states: set[tuple[str, str]], routes: list[str]
+) -> None:
+    async def story(world: World) -> None:
+        await begin(world)
+        await world.apply(DEPLOYMENTS, deployment("web", 1))
+        labels = lookup(deployment("web", 1), "spec", "template", "metadata", "labels")
+        spec = {"selector": labels, "ports": [{"port": 80}]}
+        await world.apply(SERVICES, {"metadata": {"name": "web"}, "spec": spec})
+        await until(world, lambda: ready(world) == 1, "web is ready")
+        (zone,) = (zone for name, zone in ZONES.items() if bool(on_node(world, name)) is here)
+        shift = override("shift", {"trafficWeights": {"eu-west-b": 100}, "pauseRollout": True})
+        shift["spec"]["scope"] = f"zone/{zone}"
+        await world.apply(OVERRIDES, shift)
+        await world.sleep(20)
+        changes = status_of(world, "shift")["changes"]
+        assert {(each["state"], each["reason"]) for each in changes} == states
+        assert [metadata(route)["name"] for route in world.list(ROUTES.name)] == routes
 
     told(story)
 

@@ -187,6 +187,29 @@ def test_places_that_no_node_in_the_scope_has_are_named() -> None:
     )
 
 
+# Those that hold for all of a workload, wherever its next pod goes. The scope of the others is looked at node
+# by node, or object by object.
+OF_THE_WORKLOAD = {"pauseAutoscaler", "pauseRollout", "pauseExpansion", "raisePriority", "trafficWeights"}
+
+
+def test_what_holds_for_a_workload_matches_nothing_while_the_workload_is_not_in_the_scope() -> None:
+    here = msgspec.structs.replace(routing(BEFORE), in_scope=False)
+    message = "no pod of workload/web is in region/eu-east"
+    for name, value in EXAMPLES.items():
+        (state,) = change_states(struct(override({name: value}, scope="region/eu-east")), here, {})
+        out = state == ChangeState(name, "NoMatch", "NotInScope", message)
+        assert (name, out) == (name, name in OF_THE_WORKLOAD)
+
+
+def test_repair_finds_nothing_in_a_scope_that_has_no_node() -> None:
+    proposal = {"metadata": meta("x")}
+    for name, value in (("pauseRepair", True), ("approveRepairs", ["x"])):
+        for scope, state in (("region/eu-north", "NoMatch"), ("zone/eu-west-a", "InForce")):
+            facts = msgspec.structs.replace(routing(BEFORE), proposals=(proposal,))
+            (found,) = change_states(struct(override({name: value}, scope=scope)), facts, {})
+            assert (name, scope, found.state) == (name, scope, state)
+
+
 def status_in(obj: Obj, facts: OverrideFacts) -> Obj:
     plan = plan_override(obj, struct(obj), facts, now=NOW, now_ns=NOW_NS)
     return plan.statuses[0].status
@@ -287,6 +310,16 @@ def test_a_route_is_written_only_after_the_status_names_it() -> None:
     assert status_in(weighted(), facts)["effects"] == RECORDED["effects"]
     (patch,) = plan_weights(struct(weighted(**RECORDED)), facts).patches
     assert patch.patch == {"metadata": {"annotations": MARKS}, "spec": {"routes": WANTED}}
+
+
+def test_no_route_is_written_out_of_the_scope_and_one_that_is_written_stays_until_the_end() -> None:
+    away = msgspec.structs.replace(routing(BEFORE), in_scope=False)
+    assert status_in(weighted(), away)["effects"] is None
+    assert plan_weights(struct(weighted(**RECORDED)), away).patches == ()
+    ours = msgspec.structs.replace(routing(WANTED, **MARKS), in_scope=False)
+    assert plan_weights(struct(weighted(**RECORDED)), ours).patches == ()
+    assert [each["state"] for each in status_in(weighted(**RECORDED), ours)["changes"]] == ["InForce"]
+    assert len(plan_restore(struct(weighted(**RECORDED)), ours).patches) == 1
 
 
 def test_an_older_route_that_arrives_later_is_named_before_it_is_written_and_restored_too() -> None:

@@ -154,6 +154,7 @@ def test_a_change_is_accepted_for_the_targets_of_its_row_and_for_no_others(chang
         ({"changes": {"trafficWeights": {"a": 0}}}, ["spec.changes.trafficWeights"]),
         ({"changes": {"breakGlassRole": "r", "pauseRepair": True}}, ["spec.changes.breakGlassRole"]),
         ({"changes": {"breakGlassRole": "r"}, "expiresAfter": "61m"}, ["spec.expiresAfter"]),
+        ({"changes": {"breakGlassRole": "r"}, "scope": "zone/a"}, ["spec.scope"]),
         ({"target": "node/n", "changes": {"cordon": True}}, []),
         ({"target": "team/x"}, ["spec.target"]),
     ],

@@ -227,6 +227,50 @@ def test_an_autoscaler_that_scales_what_it_honours_as_paused_is_found(
 
 
 @pytest.mark.parametrize(
+    ("change", "replicas", "wrong"),
+    [("pauseExpansion", 3, 1), ("pauseExpansion", 1, 0), ("pauseAutoscaler", 1, 1)],
+)
+def test_growth_is_paused_in_one_direction_and_the_autoscaler_in_both(
+    change: str, replicas: int, wrong: int
+) -> None:
+    checker = began(HonouredOnceAcknowledged())
+    checker.commit(made(acknowledged({change: True}, "autoscaler")))
+    old, new = ({"metadata": {"name": "web"}, "spec": {"replicas": count}} for count in (2, replicas))
+    actor = (("fathom-actor", "controllers/autoscaling"),)
+    scaled = seen("deployments.apps", "web", old, new, at_s=5, headers=actor)
+    assert (checker.commit(scaled) is not None) == bool(wrong)
+
+
+@pytest.mark.parametrize(
+    ("zones", "at_s", "wrong"), [("aa", 30, 1), ("ab", 30, 0), ("aa", 5, 0), ("", 30, 0)]
+)
+def test_a_place_that_all_nodes_are_in_for_a_while_is_everywhere(zones: str, at_s: float, wrong: int) -> None:
+    checker = began(HonouredOnceAcknowledged())
+    for number, zone in enumerate(zones):
+        node = {"metadata": {"name": f"n{number}", "labels": {"topology.kubernetes.io/zone": zone}}}
+        checker.commit(seen("nodes", f"n{number}", None, node))
+    paused = acknowledged({"pauseAutoscaler": True}, "autoscaler")
+    paused["spec"]["scope"] = "zone/a"
+    checker.commit(made(paused))
+    old, new = ({"metadata": {"name": "web"}, "spec": {"replicas": count}} for count in (2, 3))
+    actor = (("fathom-actor", "controllers/autoscaling"),)
+    scaled = seen("deployments.apps", "web", old, new, at_s=at_s, headers=actor)
+    assert (checker.commit(scaled) is not None) == bool(wrong)
+
+
+@pytest.mark.parametrize(("scope", "wrong"), [("zone/a", 1), ("zone/b", 0), ("cluster", 1)])
+def test_a_placement_on_a_node_in_the_scope_is_found_and_on_others_is_none(scope: str, wrong: int) -> None:
+    checker = began(HonouredOnceAcknowledged())
+    for name, zone in (("n", "a"), ("other", "b")):
+        node = {"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}}}
+        checker.commit(seen("nodes", name, None, node))
+    avoids = acknowledged({"avoidZones": ["a"]}, "scheduler")
+    avoids["spec"]["scope"] = scope
+    checker.commit(made(avoids))
+    assert (checker.commit(seen("pods", "p", pod("p"), pod("p", node="n"))) is not None) == bool(wrong)
+
+
+@pytest.mark.parametrize(
     ("changes", "target"), [({"avoidZones": ["a"]}, "workload/web"), ({"cordon": True}, "zone/a")]
 )
 def test_a_placement_against_an_override_that_the_scheduler_honours_is_found(

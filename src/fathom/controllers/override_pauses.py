@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -91,11 +91,13 @@ def _longest(
 def in_scope_of(view: Snapshot, pods: Callable[[], Iterable[Obj]]) -> InScope:
     """Whether a scope includes the workload that has these pods. They are looked at only if somebody asks."""
 
-    def includes(scope: str) -> bool:
+    def own_nodes() -> Iterator[dict[str, str]]:
         names = dict.fromkeys(str(lookup(pod, "spec", "nodeName") or "") for pod in pods())
-        nodes = [view.get("Node", Key("", name)) for name in names if name]
-        own_nodes = [labels_of(node) for node in nodes if node is not None]
-        return workload_in_scope(scope, own_nodes, (labels_of(node) for node in view.list("Node")))
+        nodes = (view.get("Node", Key("", name)) for name in names if name)
+        yield from (labels_of(node) for node in nodes if node is not None)
+
+    def includes(scope: str) -> bool:
+        return workload_in_scope(scope, own_nodes(), (labels_of(node) for node in view.list("Node")))
 
     return includes
 

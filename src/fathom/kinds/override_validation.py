@@ -26,6 +26,7 @@ from fathom.model.times import duration_ns
 SCOPE_NEEDED = f"must say where the override applies, such as region/eu-west, or {EVERYWHERE}: everywhere"
 NEW_REASON_NEEDED = "must change together with expiresAfter: an extension needs a reason of its own"
 LONE_BREAK_GLASS = "must be the only change: its use is reviewed, that of others is approved"
+PLACELESS_BREAK_GLASS = f"must be {EVERYWHERE}: the permissions of breakGlassRole do not depend on a place"
 # What no program asks for in somebody's name: a decision that is a person's own, and what waits for nobody.
 BY_PEOPLE = (
     ("approveRepairs", "a person approves repairs, and no program in their name: leave out requestedThrough"),
@@ -68,6 +69,8 @@ def _spec_causes(obj: Obj, spec: Obj) -> list[Cause]:
         errors += _misplaced_causes(target, changes)
     if text(spec.get("scope")) not in {"", EVERYWHERE}:
         errors += _place_causes(spec["scope"], "spec.scope", SCOPES)
+        if changes.get("breakGlassRole"):
+            errors.append(causes.invalid("spec.scope", spec["scope"], PLACELESS_BREAK_GLASS))
     if is_blank(text(spec.get("reason"))):
         errors.append(causes.required("spec.reason", "must say why the override is needed"))
     errors += _change_causes(changes)

@@ -93,7 +93,7 @@ class Changes(Shape, frozen=True):
         _about("trafficWeights", "Example: {eu-west: 3, eu-central: 1}."),
     ] = msgspec.field(default_factory=dict)
     break_glass_role: Annotated[
-        Name, _about("breakGlassRole", "It must be the only change of the override.")
+        Name, _about("breakGlassRole", "It must be the only change, and the scope cluster.")
     ] = ""
 
 

@@ -30,7 +30,7 @@ from fathom.control.watches import (
     Watch,
     own,
 )
-from fathom.controllers.override_pauses import OVERRIDE
+from fathom.controllers.override_pauses import OVERRIDE, in_scope_of
 from fathom.controllers.overrides.break_glass import fetch_made_under, fetch_role_exists
 from fathom.controllers.overrides.effects import fields_of, holds_class
 from fathom.controllers.overrides.events import of_override
@@ -202,7 +202,7 @@ class Overrides:
 
     def _collect(self, override: SchedulerOverride, view: Snapshot, fetched: OverrideFacts) -> OverrideFacts:
         namespace, uid = override.metadata.namespace, override.metadata.uid
-        nodes = tuple(view.list("Node"))
+        nodes, workloads = tuple(view.list("Node")), _workloads(override, view)
         residents = self._residents(override, view, nodes) if override.spec.changes.drain else ()
         marks = (uid, f"{namespace}/{override.metadata.name}")
         placements = {uid_of(pod): pod for mark in marks for pod in view.by_index("Pod", "override", mark)}
@@ -210,7 +210,8 @@ class Overrides:
         return msgspec.structs.replace(
             fetched,
             nodes=nodes,
-            workloads=_workloads(override, view),
+            workloads=workloads,
+            in_scope=in_scope_of(view, lambda: _pods(workloads, view))(override.spec.scope),
             autoscalers=tuple(view.list("HorizontalPodAutoscaler", namespace)),
             classes=tuple(view.list("CapacityClass")),
             proposals=tuple(view.list("RepairProposal", namespace)),
@@ -319,3 +320,11 @@ def _workloads(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:
     key = Key(override.metadata.namespace, place.name)
     workloads = [(kind, view.get(kind, key)) for kind in kinds if kind]
     return tuple({**obj, "kind": kind} for kind, obj in workloads if obj is not None)
+
+
+def _pods(workloads: Iterable[Obj], view: Snapshot) -> Iterable[Obj]:
+    """Pods of these workloads. Those of a Deployment are its ReplicaSets'."""
+    for workload in workloads:
+        sets = view.owned("ReplicaSet", uid_of(workload)) if workload["kind"] == "Deployment" else (workload,)
+        for owner in sets:
+            yield from view.owned("Pod", uid_of(owner))

@@ -25,6 +25,7 @@ from fathom.model.times import moment_ns
 class OverrideFacts(msgspec.Struct, frozen=True):
     nodes: tuple[Obj, ...] = ()
     workloads: tuple[Obj, ...] = ()  # Those that the target names.
+    in_scope: bool = True  # Whether these are where the override applies.
     autoscalers: tuple[Obj, ...] = ()  # Of its namespace.
     classes: tuple[Obj, ...] = ()
     proposals: tuple[Obj, ...] = ()  # Of its namespace.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fathom.controllers.overrides.facts import OverrideFacts, nodes_of
 from fathom.controllers.overrides.plan_evictions import staying
-from fathom.controllers.overrides.plan_routes import weights_state
+from fathom.controllers.overrides.plan_routes import out_of_scope, weights_state
 from fathom.kinds.capacity_class import CapacityClass
-from fathom.kinds.override_changes import CHANGES, WORKLOAD_TARGETS
+from fathom.kinds.override_changes import CHANGES, EVERYWHERE, WORKLOAD_TARGETS
 from fathom.kinds.scheduler_override import (
     NODE_CLASS_LABEL,
     ChangeState,
@@ -23,6 +23,11 @@ from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, ZONE_LABEL
 
 IN_FORCE, NO_MATCH, DECLINED = "InForce", "NoMatch", "Declined"
 NAMES_MAX = 3  # In a message.
+# Changes that hold for all of a workload: it has to be in the scope. (`trafficWeights` does too, and keeps
+# what it has written. The scope of the others is looked at node by node.)
+OF_THE_WORKLOAD = frozenset({"pauseAutoscaler", "pauseRollout", "pauseExpansion", "raisePriority"})
+# Repair looks at the scope object by object; one that is on no node is in every scope that has a node.
+OF_REPAIR = frozenset({"pauseRepair", "approveRepairs"})
 
 Matcher = Callable[[SchedulerOverride, OverrideFacts], ChangeState]
 
@@ -49,7 +54,15 @@ def _state(
     target = named(override.spec.target)
     if target is not None and target.kind in WORKLOAD_TARGETS and not facts.workloads:
         return ChangeState(name, NO_MATCH, "TargetMissing", f"{override.spec.target} does not exist")
+    if name in OF_THE_WORKLOAD and not facts.in_scope:
+        return out_of_scope(name, override)
+    if name in OF_REPAIR and not _has_place(override, facts):
+        return ChangeState(name, NO_MATCH, "NoNode", f"no node is in {override.spec.scope}")
     return MATCHERS[name](override, facts)
+
+
+def _has_place(override: SchedulerOverride, facts: OverrideFacts) -> bool:
+    return override.spec.scope in {"", EVERYWHERE} or bool(in_scope(override, facts.nodes))
 
 
 # One function for each change.

@@ -53,7 +53,7 @@ def effects_of(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Effec
     """The routes that are written, each before it is. There may be two: 1. The cache has no route yet, so one
     is created. 2. An older route arrives, which is in force instead, and is written too."""
     recorded = _recorded(override)
-    if not _services(override, facts):
+    if not _reaches(override, facts):
         return recorded
     route = _route(override, facts)
     key = key_of(route) if route is not None else _created_key(override)
@@ -63,7 +63,7 @@ def effects_of(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Effec
 
 def plan_weights(override: SchedulerOverride, facts: OverrideFacts) -> RouteActions:
     """Only once the status names the route: so the end knows it, whatever becomes of the marks on it."""
-    if not _services(override, facts) or effects_of(override, facts) != _recorded(override):
+    if not _reaches(override, facts) or effects_of(override, facts) != _recorded(override):
         return NO_ACTIONS
     route, wanted = _route(override, facts), wanted_routes(override, facts.nodes)
     if route is None:
@@ -81,11 +81,25 @@ def plan_weights(override: SchedulerOverride, facts: OverrideFacts) -> RouteActi
 def weights_state(override: SchedulerOverride, facts: OverrideFacts) -> ChangeState:
     if not _services(override, facts):
         return ChangeState(_CHANGE, "NoMatch", "NoService", "no Service selects the target's pods")
+    if not _reaches(override, facts):
+        return out_of_scope(_CHANGE, override)
     route = _route(override, facts)
     trouble = _trouble(route, override) if route is not None else ""
     if trouble:
         return ChangeState(_CHANGE, "Declined", "RouteKept", trouble)
     return ChangeState(_CHANGE, "InForce", "RouteWritten")
+
+
+def out_of_scope(change: str, override: SchedulerOverride) -> ChangeState:
+    where = f"no pod of {override.spec.target} is in {override.spec.scope}"
+    return ChangeState(change, "NoMatch", "NotInScope", where)
+
+
+def _reaches(override: SchedulerOverride, facts: OverrideFacts) -> bool:
+    """Whether there is a route to write: not where the target is out of the scope. One that is written keeps
+    its weights until the end, wherever the pods go meanwhile."""
+    written = any(_is_ours(route, override) for route in facts.routes)
+    return bool(_services(override, facts)) and (facts.in_scope or written)
 
 
 def plan_restore(override: SchedulerOverride, facts: OverrideFacts) -> RouteActions:

@@ -11,7 +11,7 @@ import msgspec
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
-from fathom.model.well_known import ACTOR_HEADER, POOL_LABEL, ZONE_LABEL
+from fathom.model.well_known import ACTOR_HEADER, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 from fathom.sim.checkers.override_effects import ACCOUNT, LATE_S, MADE_BY, ROUTES, USED, evicted_for
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import Checker, Found, Seen
@@ -19,8 +19,9 @@ from fathom.sim.world.world import World
 
 LIMITS = "steeringlimits.fathom.dev"
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
-SEEN_S = 10.0  # As old as a cache may be on which an eviction rests.
+SEEN_S = 10.0  # As old as a cache may be on which an eviction rests, or a workload's place.
 PLACES = {"node": "kubernetes.io/hostname", "zone": ZONE_LABEL, "pool": POOL_LABEL}
+SCOPES = {**PLACES, "region": REGION_LABEL}
 
 
 class _Override(msgspec.Struct, frozen=True):
@@ -39,7 +40,8 @@ class _Override(msgspec.Struct, frozen=True):
 
 
 class HonouredOnceAcknowledged(Checker):
-    """Of overrides of Deployments everywhere, from the commit of an acknowledgement until the end."""
+    """Of overrides of Deployments, from the commit of an acknowledgement until the end: on nodes in their
+    scope; and where all nodes are in it, of what holds for a whole workload."""
 
     name = "nobody commits against an override that it has acknowledged"
     resources = frozenset({OVERRIDES, DEPLOYMENTS, REPLICA_SETS, "pods", "nodes"})
@@ -47,6 +49,7 @@ class HonouredOnceAcknowledged(Checker):
     def __init__(self) -> None:
         self._overrides: dict[Key, _Override] = {}
         self._nodes: dict[str, Obj] = {}
+        self._labelled_s: dict[str, float] = {}  # Node -> since when it has its labels.
 
     def begin(self, world: World) -> None:
         self._engine = world.engine
@@ -56,7 +59,7 @@ class HonouredOnceAcknowledged(Checker):
             case "scheduleroverrides.fathom.dev":
                 self._note(change)
             case "nodes":
-                self._nodes[change.key.name] = change.new or {}
+                self._note_node(change)
             case "deployments.apps":
                 return self._scaled(change)
             case "replicasets.apps":
@@ -81,23 +84,46 @@ class HonouredOnceAcknowledged(Checker):
         ends_s = (ends_ns - since_ns) / SECOND_NS - LATE_S
         self._overrides[change.key] = _Override(change.key.namespace, obj["spec"], ends_s, honouring)
 
-    def _honoured(self, change: Seen, controller: str, name: str) -> Iterator[tuple[Key, _Override]]:
-        """Overrides with this change that the controller honours now. Not those of one place: where a
-        workload is, changes with its pods."""
+    def _note_node(self, change: Seen) -> None:
+        name, before = change.key.name, self._nodes.pop(change.key.name, None)
+        if change.new is None:
+            return
+        if before is None or labels_of(before) != labels_of(change.new):
+            self._labelled_s[name] = change.at_s
+        self._nodes[name] = change.new
+
+    def _honoured(
+        self, change: Seen, controller: str, name: str, node: str = ""
+    ) -> Iterator[tuple[Key, _Override]]:
+        """Overrides with this change that the controller honours now, on the node if that is given."""
         for key, override in self._overrides.items():
-            everywhere = override.spec.get("scope") in {"cluster", ""}
             waits = change.at_s >= override.ends_s or controller not in override.acknowledged
-            if override.change(name) and everywhere and not waits:
+            if override.change(name) and not waits and self._reaches(override, change.at_s, node):
                 yield key, override
 
+    def _reaches(self, override: _Override, at_s: float, node: str) -> bool:
+        """Without a node: whether it reaches its target wherever that is. Where a workload is, changes with
+        its pods."""
+        scope = str(override.spec.get("scope") or "cluster")
+        if scope == "cluster":
+            return True
+        if node:
+            return _is_in(scope, self._nodes.get(node, {}))
+        return bool(self._nodes) and all(
+            _is_in(scope, each) and at_s - self._labelled_s[name] > SEEN_S
+            for name, each in self._nodes.items()
+        )
+
     def _scaled(self, change: Seen) -> Found:
-        before, after = (lookup(obj, "spec", "replicas") for obj in (change.old, change.new))
+        before, after = (int(lookup(obj, "spec", "replicas") or 0) for obj in (change.old, change.new))
         by_autoscaler = dict(change.headers).get(ACTOR_HEADER, "") == "controllers/autoscaling"
         if change.old is None or change.new is None or before == after or not by_autoscaler:
             return None
-        for key, override in self._honoured(change, "autoscaler", "pauseAutoscaler"):
-            if override.targets(change.key.namespace, change.key.name):
-                return f"the autoscaler scaled {change.path} from {before} to {after} under {'/'.join(key)}"
+        for name in ("pauseAutoscaler", *(["pauseExpansion"] if after > before else [])):
+            for key, override in self._honoured(change, "autoscaler", name):
+                if override.targets(change.key.namespace, change.key.name):
+                    under = f"under {name} of {'/'.join(key)}"
+                    return f"the autoscaler scaled {change.path} from {before} to {after} {under}"
         return None
 
     def _rolled(self, change: Seen) -> Found:
@@ -116,12 +142,12 @@ class HonouredOnceAcknowledged(Checker):
             return None
         labels = labels_of(self._nodes.get(where, {}))
         names = _workloads(change.new or {})
-        for key, override in self._honoured(change, "scheduler", "avoidZones"):
+        for key, override in self._honoured(change, "scheduler", "avoidZones", where):
             avoided = labels.get(ZONE_LABEL) in override.spec["changes"]["avoidZones"]
             if avoided and any(override.targets(change.key.namespace, name) for name in names):
                 return f"{change.key.name} was put on {where}, which {'/'.join(key)} avoids"
         for name in ("cordon", "drain"):
-            for key, override in self._honoured(change, "scheduler", name):
+            for key, override in self._honoured(change, "scheduler", name, where):
                 if _targets_node(override.spec, where, labels):
                     return f"{change.key.name} was put on {where}, which {'/'.join(key)} cordons"
         return None
@@ -258,6 +284,11 @@ def _workloads(pod: Obj) -> tuple[str, ...]:
 def _targets_node(spec: Obj, node: str, labels: Obj) -> bool:
     kind, _, name = str(spec.get("target")).partition("/")
     return kind in PLACES and (labels.get(PLACES[kind]) == name or (kind == "node" and node == name))
+
+
+def _is_in(scope: str, node: Obj) -> bool:
+    kind, _, name = scope.partition("/")
+    return kind in SCOPES and labels_of(node).get(SCOPES[kind]) == name
 
 
 def _is_put_in_force(change: Seen) -> bool:
