@@ -129,7 +129,7 @@ function changeRows(override, table) {
   return h("ul", {class: "rows"}, changesOf(override).map((name) => {
     const found = states.get(name), why = [found?.reason, found?.message].filter(Boolean).join(": ");
     return h("li", {class: "change-row"}, h("p", {}, h("code", {}, changeText(name, override.spec.changes[name])), " ", found ? state(...(marks[found.state] ?? ["idle", found.state])) : state("busy", "not yet reported")),
-      h("p", {class: "hint"}, rowOf(table, name)?.about ?? "", why ? ` ${why}` : ""));
+      h("p", {class: "hint"}, rowOf(table, name)?.about ?? "", why ? [" ", h("code", {}, why)] : ""));
   }));
 }
 

@@ -115,7 +115,7 @@ function factList(run) {
   return h("dl", {class: "facts"}, rows.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }
 
-const historyRows = (lines) => h("ol", {class: "history"}, [...lines].reverse().map((each) => h("li", {}, h("span", {class: "hint"}, `${when(each.time)} ${each.by ?? ""}`), " ", each.text)));
+const historyRows = (lines) => h("ol", {class: "history", tabindex: 0, "aria-label": "History of the run, the newest first"}, [...lines].reverse().map((each) => h("li", {}, h("span", {class: "hint"}, `${when(each.time)} ${each.by ?? ""}`), " ", each.text)));
 
 // The report as text, with every write checked against the audit log.
 function reportCard(run) {
