@@ -50,7 +50,9 @@ def test_a_fight_leads_to_an_override_with_its_preview_and_its_end_to_a_proof(
     # At least those of its two writers: fights of other tests may go on.
     expect(page.locator(".graph .edge.fight").nth(1)).to_be_visible()
     expect(page.locator(".graph .fight-label", has_text="spec.replicas").first).to_be_visible()
+    page.get_by_label("only fights").check()  # The picture shows both the list and the graph.
     pictures.take(page, "coupling")
+    page.get_by_label("only fights").uncheck()
 
     row.get_by_role("link", name="Steer it with an override").click()
     expect(page.get_by_label("Its name")).to_have_value("web")
@@ -238,6 +240,7 @@ def test_a_drain_shows_in_both_futures_how_many_pods_it_moves(
     assert now > 0
     expect(page.locator(".futures")).to_contain_text("The same counts still differ")
     pictures.take(page, "override-new")
+    assert [serious_faults(page, theme) for theme in ("light", "dark")] == [[], []]
 
 
 @pytest.mark.usefixtures("web")

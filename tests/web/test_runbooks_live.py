@@ -61,6 +61,7 @@ def test_a_run_is_followed_step_by_step_and_the_shown_command_carries_it_on(
     row = page.locator("tr", has_text=f"{namespace}/night")
     expect(row).to_contain_text("Waiting")
     pictures.take(page, "runbooks")
+    assert [serious_faults(page, theme) for theme in ("light", "dark")] == [[], []]
     row.get_by_role("link").click()
 
     expect(page.locator(".step-state .state")).to_have_text(["●done", "○to do", "○to do"])

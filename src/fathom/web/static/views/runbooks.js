@@ -37,7 +37,7 @@ function mountList(root, context) {
     const all = [...stored, ...library.map((each) => ({...each, source: "library"}))];
     setText(procedures.count, String(all.length));
     if (procedures.body.firstChild !== shelf) replace(procedures.body, shelf);
-    return keyed(shelf, all, {key: (each) => `${each.source}/${each.metadata.namespace ?? ""}/${each.metadata.name}/${each.spec.version ?? 1}`, make: makeBook});
+    return keyed(shelf, all, {key: (each) => `${each.source}/${each.metadata.namespace ?? ""}/${each.metadata.name}/${each.spec.version ?? 1}/${each.metadata.generation ?? 0}`, make: makeBook});
   }
 
   get("/ui/runbooks").then((answer) => { library = answer.items; renderBooks(); }, (error) => { failed = error; renderBooks(); });
