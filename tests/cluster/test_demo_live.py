@@ -29,9 +29,7 @@ def fathom(*words: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[
         check=False,
         timeout=timeout_s,
         stdin=subprocess.DEVNULL,
-        env={
-            name: value for name, value in os.environ.items() if not name.endswith("DISPLAY")
-        },  # No browser.
+        env={name: value for name, value in os.environ.items() if "DISPLAY" not in name},  # No browser.
     )
 
 
