@@ -204,6 +204,20 @@ def test_hostile_text_is_shown_as_text(server: Served) -> None:
         server.run(server.api.call("DELETE", path))
 
 
+def test_hostile_text_is_shown_as_text_on_the_page_of_an_object(server: Served) -> None:
+    assert server.run(server.api.post(PODS, pod("hostile", "1"))).status == 201
+    merge = {"content-type": "application/merge-patch+json"}
+    status = {"status": {"phase": "Failed", "reason": "Evicted", "message": HOSTILE}}
+    patched = server.run(server.api.call("PATCH", f"{PODS}/hostile/status", status, headers=merge))
+    assert patched.status == 200
+    with top("pod/hostile", env=server.env(), columns=120, rows=40) as screen:
+        screen.wait_for(SHOWN)
+        assert "owned\x07" not in screen.raw
+        screen.terminal.type("q")
+        assert left(screen) == (0, RESTORED)
+    server.run(server.api.call("DELETE", f"{PODS}/hostile"))
+
+
 def test_a_user_of_one_namespace_sees_what_they_may(server: Served) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -25,18 +29,33 @@ def fathom(*words: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[
         check=False,
         timeout=timeout_s,
         stdin=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if "DISPLAY" not in name},  # No browser.
     )
+
+
+def user_of(address: str, code: str, data: Path) -> str:
+    """Whom the link of the page logs in."""
+    tls = ssl.create_default_context(cafile=str(data / "pki" / "ca.crt"))
+    asked = urllib.request.Request(f"{address}session", json.dumps({"code": code}).encode(), method="POST")
+    with urllib.request.urlopen(asked, context=tls, timeout=20) as answer:
+        return str(json.load(answer)["user"])
 
 
 @pytest.mark.timeout(400)
 def test_the_incident_is_told_from_the_rollout_to_the_replay(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     try:
-        done = fathom("demo", "risk-api", "--yes", "--data", str(data), timeout_s=360)
+        done = fathom("demo", "risk-api", "--yes", "--page", "--data", str(data), timeout_s=360)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:]
         # Each step's output is checked by the demo itself; here, that each was shown, in order.
         shown = re.findall(r"^\$ (fathom .*)$", done.stdout, flags=re.M)
         assert shown == [step.command for act in STORY for step in act.steps]
+        link = re.search(r"^# The page: (https://\S+/ui/)#login=(\S+)  \(once", done.stdout, flags=re.M)
+        assert link is not None
+        address, code = link.groups()
+        named = re.findall(r"^# On the page: (\S+)$", done.stdout, flags=re.M)
+        assert named == [address + step.page for act in STORY for step in act.steps if step.page]
+        assert user_of(address, code, data) == "fathom-admin"
         assert "fathom: error: the rollout is not done after 12s" in done.stdout
         assert "0 of 2" not in done.stdout.partition("== 2.")[2].partition("== 3.")[0]
         nodes = fathom("get", "nodes", "-o", "name", "--kubeconfig", str(data / "kubeconfig"))

@@ -72,6 +72,7 @@ def test_strangers_are_refused_and_a_session_belongs_to_the_token_that_began_it(
                 (421, {"host": f"127.0.0.1.evil.example:{port}"}),
                 (403, {"origin": "https://evil.example"}),
                 (403, {"origin": "null"}),
+                (403, {"sec-fetch-site": "cross-site"}),
                 (401, {"authorization": ""}),
                 (401, {"authorization": "Bearer nobody"}),
                 (401, {"authorization": "Basic YWRtaW46YWRtaW4="}),

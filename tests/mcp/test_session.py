@@ -56,12 +56,14 @@ def test_every_question_has_an_answer_and_hostile_text_stays_between_the_marks(t
     async def story(place: Place) -> None:
         await _filled(place)
         await _event(place, HOSTILE)
+        assert (await place.api.post(DEPLOYMENTS, deployment("web"))).status == 201
         async with place.over_stdio(ADMIN, mode="auto") as client:
             shown = await client.call_tool("timeline", {"object": "pod/large"})
             assert [line for line in data_of(shown) if SEEN in line] != []
             assert "\u202e" not in str(shown.structured_content)
             answers: dict[str, Obj] = {
                 "list_stuck": {"all_namespaces": True},
+                "status": {"object": "deployment/web"},
                 "coupling": {"subject": "autoscaling"},
                 "decisions": {},
                 "overrides": {},

@@ -218,6 +218,13 @@ def test_active_overrides_have_a_countdown_and_who_has_not_acknowledged_them() -
     assert now_view(msgspec.structs.replace(cluster, namespace="other")).overrides == ()
 
 
+def test_an_override_that_an_assistant_asked_for_says_so() -> None:
+    asked = override("asked", expires_s=95)
+    asked["spec"]["requestedThrough"] = "assistant probe via fathom mcp"
+    asker = "by jane, through assistant probe via fathom mcp"
+    assert f"  shop/asked: pauseAutoscaler for deployment/web, {asker}" in shown(seen(overrides=(asked,)))
+
+
 def test_fights_and_signals_of_components_are_shown() -> None:
     text = "spec.replicas goes back and forth"
     about = {"resource": "deployments.apps", "namespace": "shop", "name": "web"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-THEMES = ("light", "dark")
+THEMES = ("Light", "Dark")  # As the button that chooses one is called.
 
 
 class Pictures:
@@ -17,5 +17,7 @@ class Pictures:
         if self._directory is None:
             return
         for theme in THEMES:
-            page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-            page.screenshot(path=self._directory / f"page-{name}-{theme}.png")
+            choose = page.get_by_role("button", name=theme, exact=True)
+            if choose.count():  # Else it is the theme that is shown. Clicked without moving mouse and focus.
+                choose.evaluate("button => button.click()")
+            page.screenshot(path=self._directory / f"page-{name}-{theme.lower()}.png")

@@ -20,6 +20,7 @@ OWN = "/apis/fathom.dev/v1alpha1"
 LIMITS = f"{OWN}/namespaces/fathom-system/steeringlimits/default"
 MERGE = "application/merge-patch+json"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> & <b>bold</b>"
+THROUGH = "assistant probe 1.0 via fathom mcp"
 expect.set_options(timeout=30_000)  # Milliseconds; a machine is slow at times.
 PREVIEWS_MAX = 3  # On a machine without a free core the fork may not be done in its 50 s.
 

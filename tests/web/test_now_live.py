@@ -168,6 +168,21 @@ def test_a_lost_connection_is_said_and_found_again(page_as: PageAs, context: Bro
     expect(page.locator(".banner")).to_have_count(0)
 
 
+def test_the_theme_is_the_systems_until_one_is_chosen(page_as: PageAs) -> None:
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    page = page_as("viewer")
+    light = page.evaluate(ground)
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    page.get_by_role("button", name="Light", exact=True).wait_for()
+    assert page.evaluate(ground) != light
+    page.get_by_role("button", name="Light", exact=True).click()
+    assert page.evaluate(ground) == light
+    page.reload()
+    page.get_by_role("button", name="Dark", exact=True).wait_for()
+    assert page.evaluate(ground) == light
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious(
     cluster: Cluster, namespace: str, page_as: PageAs, pictures: Pictures, theme: str

@@ -11,7 +11,18 @@ from tests.web.accessibility import serious_faults
 from tests.web.people import OPERATOR, RBAC, VIEWER
 from tests.web.pictures import Pictures
 from tests.web.raw import log_in, raw
-from tests.web.steering import HOSTILE, LIMITS, MERGE, OWN, create_override, fight, override, page_of, preview
+from tests.web.steering import (
+    HOSTILE,
+    LIMITS,
+    MERGE,
+    OWN,
+    THROUGH,
+    create_override,
+    fight,
+    override,
+    page_of,
+    preview,
+)
 from tests.web.workloads import deployment
 
 pytestmark = pytest.mark.live
@@ -50,7 +61,9 @@ def test_a_fight_leads_to_an_override_with_its_preview_and_its_end_to_a_proof(
     # At least those of its two writers: fights of other tests may go on.
     expect(page.locator(".graph .edge.fight").nth(1)).to_be_visible()
     expect(page.locator(".graph .fight-label", has_text="spec.replicas").first).to_be_visible()
+    page.get_by_label("only fights").check()  # The picture shows both the list and the graph.
     pictures.take(page, "coupling")
+    page.get_by_label("only fights").uncheck()
 
     row.get_by_role("link", name="Steer it with an override").click()
     expect(page.get_by_label("Its name")).to_have_value("web")
@@ -162,6 +175,26 @@ def test_somebody_else_approves_and_neither_the_author_nor_a_viewer_can(
         context.close()
 
 
+@pytest.mark.usefixtures("web")
+def test_an_override_that_an_assistant_asked_for_says_so_to_whoever_approves_it(
+    cluster: Cluster, namespace: str, page_as: PageAs
+) -> None:
+    asked = override("asked", "workload/web", {"pauseRepair": True})
+    asked["spec"]["requestedThrough"] = THROUGH
+    create_override(cluster, namespace, asked)
+    page = page_as("operator", changes=True)
+    show(page, cluster, "overrides")
+    row = page.locator("tr", has_text=f"{namespace}/asked")
+    expect(row.locator(".state-word")).to_have_text("Waiting for approval")
+    expect(row).to_contain_text(f"fathom-admin, through {THROUGH}")
+    row.get_by_role("link").click()
+    expect(page.locator(".facts").first).to_contain_text(f"fathom-admin, through {THROUGH}")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"fathom-admin, through {THROUGH}")
+    page.get_by_role("button", name="Approve it").click()
+    expect(page.locator(".facts").first).to_contain_text("approved by oscar")
+
+
 def test_an_override_is_extended_and_the_list_counts_down(
     cluster: Cluster, namespace: str, web: str, page_as: PageAs, pictures: Pictures
 ) -> None:
@@ -238,6 +271,7 @@ def test_a_drain_shows_in_both_futures_how_many_pods_it_moves(
     assert now > 0
     expect(page.locator(".futures")).to_contain_text("The same counts still differ")
     pictures.take(page, "override-new")
+    assert [serious_faults(page, theme) for theme in ("light", "dark")] == [[], []]
 
 
 @pytest.mark.usefixtures("web")

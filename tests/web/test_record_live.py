@@ -89,6 +89,7 @@ def test_an_incident_is_exported_saved_and_replayed_by_whoever_may(
     made.get_by_role("button", name="Replay it here").click()
     expect(made.locator(".replay > .state")).to_have_text("●Reproduced", timeout=120_000)
     expect(made.locator(".replay li").first).to_contain_text("controllers run 1")
+    assert [serious_faults(page, theme) for theme in ("light", "dark")] == [[], []]
 
 
 def test_recordings_are_not_for_a_viewer(cluster: Cluster, page_as: PageAs) -> None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 from tests.cluster.living import Cluster
 from tests.web.accessibility import serious_faults
+from tests.web.people import OPERATOR
 from tests.web.pictures import Pictures
-from tests.web.steering import HOSTILE, MERGE, OWN, fathom
+from tests.web.steering import HOSTILE, MERGE, OWN, THROUGH, fathom, patch_as
+
+from fathom.kinds.runbook import spec_hash
+from fathom.steer.runbook_library import library
+from fathom.steer.templates import resolved
 
 pytestmark = pytest.mark.live
 
@@ -61,6 +67,7 @@ def test_a_run_is_followed_step_by_step_and_the_shown_command_carries_it_on(
     row = page.locator("tr", has_text=f"{namespace}/night")
     expect(row).to_contain_text("Waiting")
     pictures.take(page, "runbooks")
+    assert [serious_faults(page, theme) for theme in ("light", "dark")] == [[], []]
     row.get_by_role("link").click()
 
     expect(page.locator(".step-state .state")).to_have_text(["●done", "○to do", "○to do"])
@@ -109,3 +116,37 @@ def test_a_run_is_followed_step_by_step_and_the_shown_command_carries_it_on(
     expect(page.locator(".stands-still")).to_contain_text(HOSTILE)
     expect(page.locator(".history")).to_contain_text(HOSTILE)
     assert page.locator("main img").count() == 0
+
+
+def test_a_run_that_an_assistant_asked_for_waits_for_approval_and_says_who_asked(
+    cluster: Cluster, namespace: str, page_as: PageAs
+) -> None:
+    book = library()["freeze-autoscaling"].spec
+    spec = {
+        "runbook": {"name": "freeze-autoscaling", "source": "library", "hash": spec_hash(book)},
+        "content": msgspec.json.decode(msgspec.json.encode(book)),
+        "parameters": resolved("freeze-autoscaling", book, {"workload": "web", "reason": "a drill"}),
+        "requestedThrough": THROUGH,
+    }
+    body = {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "RunbookRun",
+        "metadata": {"name": "asked"},
+        "spec": spec,
+    }
+    path = f"{OWN}/namespaces/{namespace}/runbookruns"
+    made = cluster.ask("POST", path, body)
+    page = page_as("viewer")
+    page.goto(f"{cluster.url}/ui/#/runbooks")
+    row = page.locator("tr", has_text=f"{namespace}/asked")
+    expect(row.locator(".state-word")).to_have_text("Waiting for approval")
+    expect(row).to_contain_text(f"fathom-admin, through {THROUGH}")
+    row.get_by_role("link").click()
+    expect(page.locator(".facts").first).to_contain_text(f"fathom-admin, through {THROUGH}")
+    still = page.locator(".stands-still")
+    expect(still).to_contain_text("before somebody other than fathom-admin approves it")
+    expect(still.locator(".command code").first).to_have_text(f"fathom runbook approve asked -n {namespace}")
+    decision = {"approved": True, "specHash": made["status"]["approval"]["specHash"]}
+    status, answer = patch_as(cluster, OPERATOR, f"{path}/asked/approval", {"status": {"approval": decision}})
+    assert status == 200, answer
+    expect(page.locator(".page-head .state-word")).not_to_contain_text("approval")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.cluster.living import Cluster, until
-from tests.web.people import NOBODY, OPERATOR, TOKENS, VIEWER
+from tests.web.people import GROUP, NOBODY, OPERATOR, RBAC, TOKENS, VIEWER
 from tests.web.raw import connect, log_in, raw
 
 from fathom.web.files import POLICY
@@ -227,22 +227,33 @@ def test_an_administrator_sees_and_ends_all_sessions_and_others_their_own(cluste
     assert raw(cluster, "GET", PODS, headers=viewer).status == 200
 
 
-def test_removing_its_token_ends_a_session_and_its_watches(cluster: Cluster) -> None:
-    file = cluster.data / "tokens.csv"
-    session = log_in(cluster, NOBODY)
+def test_a_watch_that_is_refused_ends_with_saying_so(cluster: Cluster) -> None:
     watching = connect(cluster)
     body = json.dumps({"watches": {"pods": f"{PODS}?resourceVersion=0"}})
-    watching.request("POST", "/ui/watch", body=body, headers=session)
-    refused = watching.getresponse().read()  # She may list nothing: the stream ends with saying so.
-    assert b'"code":403' in refused
+    watching.request("POST", "/ui/watch", body=body, headers=log_in(cluster, NOBODY))
+    assert b'"code":403' in watching.getresponse().read()
     watching.close()
+
+
+def test_removing_its_token_ends_a_session_and_its_watches(cluster: Cluster, namespace: str) -> None:
+    binding = {
+        "metadata": {"name": "nina"},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "User", "name": "nina", "apiGroup": GROUP}],
+    }
+    cluster.ask("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+    file, session, watching = cluster.data / "tokens.csv", log_in(cluster, NOBODY), connect(cluster)
+    body = json.dumps({"watches": {"pods": f"/api/v1/namespaces/{namespace}/pods?resourceVersion=0"}})
+    watching.request("POST", "/ui/watch", body=body, headers=session)
+    stream = watching.getresponse()
+    assert (stream.status, stream.read1(10)) == (200, b"\n")
     _write(file, "\n".join(line for line in TOKENS.splitlines() if "nina" not in line))
     try:
-        until(
-            lambda: raw(cluster, "GET", "/ui/session", headers=session).status == 401, lambda: "still valid"
-        )
+        assert stream.read().endswith(b'END","object":{}}\n')  # It ends by itself.
+        assert raw(cluster, "GET", "/ui/session", headers=session).status == 401
     finally:
         _write(file, TOKENS)
+        watching.close()
 
 
 def _write(file: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from fathom.web.files import NAME, STATIC
@@ -47,3 +48,25 @@ def test_every_view_of_the_table_of_routes_exists() -> None:
     routes = re.findall(r'module: "\./(views/[a-z_]+\.js)"', texts()["router.js"])
     assert routes != []
     assert [view for view in routes if view not in texts()] == []
+
+
+# Every page loads every style sheet: what one gives to a class, elements of other pages have too.
+RULE = re.compile(r"([^{}]+)\{[^{}]*\}")
+CLASS = re.compile(r"\.([a-z][a-z-]*)")
+
+
+def selectors(name: str) -> list[str]:
+    text = re.sub(r"/\*.*?\*/", "", texts()[name], flags=re.DOTALL)
+    return [each.strip() for rule in RULE.findall(text) for each in rule.split(",")]
+
+
+def test_no_style_sheet_gives_its_looks_to_classes_of_another() -> None:
+    sheets = {name: selectors(name) for name in texts() if name.endswith(".css")}
+    alone = {name: {each[1:] for each in all_ if CLASS.fullmatch(each)} for name, all_ in sheets.items()}
+    named = {name: {found for each in all_ for found in CLASS.findall(each)} for name, all_ in sheets.items()}
+    own = set(sheets) - {"style.css"}
+    assert {
+        (giver, taker): both
+        for giver, taker in itertools.permutations(sheets, 2)
+        if giver in own and (both := alone[giver] & named[taker])
+    } == {}

@@ -1,7 +1,8 @@
 """What stands before the MCP server on HTTP, in this order:
 
 1. Host: only our own names. A page whose name was made to point at this machine (DNS rebinding) has another.
-2. Origin: absent, as for programs, or our own. No answer has a CORS header, so no other page can read one.
+2. Origin: absent, as for programs, or our own; and no browser says (`Sec-Fetch-Site`) that another site
+   asks. No answer has a CORS header, so no other page can read one.
 3. The path, the method, the size of the body, and how long it may take to arrive.
 4. The token: every request carries the caller's own, and the API server must know it. It is sent on with
    every request of that caller; there are no credentials of ours. A session belongs to the token that began
@@ -25,6 +26,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fathom.mcp.token_sessions import IDLE_S, SESSIONS_PER_TOKEN, TokenSessions
+from fathom.web.origin import OUR_SITE, SITE
 
 PATH = "/mcp"
 BODY_BYTES_MAX = 256 << 10  # A proposal has some hundred bytes.
@@ -113,6 +115,8 @@ class Guard:
             raise Refusal(421, "this is not the name of this server")
         if "origin" in headers and headers["origin"].lower() not in self._names.origins:
             raise Refusal(403, "requests of other pages are not answered")
+        if headers.get(SITE, "none") not in OUR_SITE:
+            raise Refusal(403, "the request comes from a page of another site")
         if scope["path"] != PATH:
             raise Refusal(404, f"the address is {PATH}")
         if scope["method"] not in METHODS:

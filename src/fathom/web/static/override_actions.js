@@ -4,9 +4,8 @@
 import {ApiError, OWN, get, send} from "./api.js";
 import {confirmAction} from "./confirmation.js";
 import {announce, h} from "./dom.js";
-import {expiryOf} from "./overrides.js";
+import {authorText, changesOf, expiryOf} from "./overrides.js";
 import {endLines, seconds, waitsForApproval, where, changeText} from "./override_words.js";
-import {changesOf} from "./overrides.js";
 import {duration, millis, serverNow} from "./text.js";
 
 const ATTEMPTS = 5;
@@ -34,7 +33,7 @@ export async function patchSameSpec(object, patch, {path, subresource = ""}) {
 const summary = (override) => h("dl", {class: "facts"},
   ...[["target", override.spec.target], ["namespace", override.metadata.namespace], ["where", where(override.spec.scope)],
     ["changes", changesOf(override).map((name) => changeText(name, override.spec.changes[name])).join("; ")],
-    ["reason", override.spec.reason], ["author", override.status?.author ?? ""]].flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]));
+    ["reason", override.spec.reason], ["author", authorText(override)]].flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]));
 
 export function decide(override, approved) {
   const {approval} = override.status, {name, namespace} = override.metadata;

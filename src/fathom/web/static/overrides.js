@@ -6,6 +6,9 @@ export const changesOf = (override) => Object.entries(override.spec?.changes ?? 
   .filter(([, value]) => value !== "" && value !== null && !(Array.isArray(value) && !value.length) && !(typeof value === "object" && !Object.keys(value).length))
   .map(([name]) => name);
 
+// "jane", or "jane, through assistant X 1.0 via fathom mcp". Of runs too.
+export const authorText = ({spec = {}, status = {}}) => `${status.author || "unknown"}${spec.requestedThrough ? `, through ${spec.requestedThrough}` : ""}`;
+
 // When it ends; "" while that is not known: it may wait for an approval.
 export const expiryOf = (override) => override.status?.expiresAt ?? "";
 

@@ -4,6 +4,7 @@
 //   since(time), until(time)      an age or a countdown that goes on by itself
 //   command("fathom why …")       a command with a button that copies it
 //   name({resource, namespace, name})   an object, with a link to its page where there is one
+//   heads(["kind", "used"], ["used"])   cells of a table's head; those of numbers at the right
 //   tag("probe"), meter(share, "3 of 4 cores"), card("Title", …), empty("nothing is stuck"), problem(error)
 
 import {announce, h, setText, vars} from "./dom.js";
@@ -51,8 +52,13 @@ export function command(text) {
     }
     setTimeout(() => setText(button, "copy"), 1500);
   });
-  return h("span", {class: "command"}, h("code", {}, text), button);
+  return h("span", {class: "command"}, h("code", {}, words(text)), button);
 }
+
+// A line ends between words, and in no `--flag`; one that is longer than the line is broken anywhere.
+const words = (text) => text.split(" ").flatMap((each, at) => [at ? " " : "", each ? h("span", {class: "word"}, each) : ""]);
+
+export const heads = (titles, numbers = []) => titles.map((text) => h("th", {scope: "col", class: numbers.includes(text) ? "number" : null}, text));
 
 export function name(ref, {withKind = true, withNamespace = true} = {}) {
   const page = pageOf(ref), kind = ref.kind ?? kindOf(ref.resource);

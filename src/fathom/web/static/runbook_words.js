@@ -9,8 +9,13 @@ const STEPS = {Pending: ["idle", "to do"], Acting: ["busy", "writing: its outcom
 const SILENT_MS = 30_000;  // After that the run may be taken over without a flag.
 const GOING = new Set(["Pending", "Running", "Undoing"]);
 
+// Whether somebody other than its author has still to approve it, or has refused it: nobody can carry it out.
+const approvalOf = ({status: {phase = "Pending", approval = {}} = {}}) => (phase === "Pending" && approval.required && approval.approved !== true
+  ? approval.approved === false ? "Refused" : "Waiting for approval" : "");
+
 export function phaseOf(run) {
-  const phase = run.status?.phase || "Pending";
+  const phase = run.status?.phase || "Pending", approval = approvalOf(run);
+  if (approval) return {kind: approval === "Refused" ? "idle" : "warn", word: approval};
   return silentFor(run) ? {kind: "warn", word: `${phase}, nobody at work`} : {kind: MARKS[phase] ?? "idle", word: phase};
 }
 
@@ -19,7 +24,7 @@ export const stepState = (record) => STEPS[record?.state ?? "Pending"] ?? ["idle
 // Whether it should go on, and no client has written for a while.
 export function silentFor(run, now = serverNow()) {
   const {phase = "Pending", holder = {}} = run.status ?? {};
-  if (!GOING.has(phase)) return "";
+  if (!GOING.has(phase) || approvalOf(run)) return "";
   const heard = millis(holder.renewedAt || run.metadata.creationTimestamp);
   return now - heard > SILENT_MS ? age(heard, now) : "";
 }
@@ -29,7 +34,10 @@ const of = ({metadata}) => `${quoted(metadata.name)} -n ${quoted(metadata.namesp
 // [{text, command}]: what stands still, and how it goes on. Empty: it goes on by itself, or is over.
 export function standsStill(run) {
   const {phase, message = ""} = run.status ?? {}, silent = silentFor(run);
-  const resume = `fathom runbook resume ${of(run)}`, abort = `fathom runbook abort ${of(run)}`;
+  const resume = `fathom runbook resume ${of(run)}`, abort = `fathom runbook abort ${of(run)}`, approve = `fathom runbook approve ${of(run)}`;
+  if (approvalOf(run) === "Waiting for approval") {
+    return [{text: `Nobody can carry it out before somebody other than ${run.status.author} approves it.`, command: approve}, {text: "Or refuse it:", command: `${approve} --refuse`}];
+  }
   if (phase === "Waiting") {
     const step = askedStep(run);
     return [{text: step ? `Step ${step.id} asks: ${filled(step.action.prompt.question, run)}` : message || "It waits for an answer.", command: `${resume}${step ? ` --answer ${step.id}=yes` : ""}`},

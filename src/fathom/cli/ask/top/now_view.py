@@ -11,7 +11,7 @@ from fathom.cli.ask.top import seen as what
 from fathom.cli.ask.top.helping import helping_command
 from fathom.cli.ask.top.seen import Answer, ClusterSeen, LeaseSeen, NodeLoad, is_in
 from fathom.cli.problem import Problem
-from fathom.cli.steer.override_text import override_of
+from fathom.cli.steer.override_text import author_text, override_of
 from fathom.cli.tables import natural
 from fathom.kinds.component_signals import ComponentSignals
 from fathom.kinds.override_summary import (
@@ -304,7 +304,7 @@ def _override(override: SchedulerOverride, now_ns: int) -> OverrideItem:
         name=override.metadata.name,
         target=override.spec.target,
         changes=changes_text(override),
-        owner=override.status.author,
+        owner=author_text(override),
         ends_in=remaining(override, now_ns),
         acknowledged=ack_text(override),
         waits_for=() if is_ending else acks.missing,

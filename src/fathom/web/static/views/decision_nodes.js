@@ -1,7 +1,7 @@
 // Every node, side by side: what was decided, what would be decided now, and what would be with a change.
 
 import {h, keyed, replace, setText} from "../dom.js";
-import {card, empty, state} from "../parts.js";
+import {card, empty, heads, state} from "../parts.js";
 import {plural} from "../text.js";
 import {redraw} from "./why_parts.js";
 
@@ -59,7 +59,7 @@ function header(head, columns, order, sortBy) {
   if (head.dataset.text === text) return;
   head.dataset.text = text;
   const focused = head.contains(document.activeElement) ? document.activeElement.dataset.by : "";
-  replace(head, columns.map(([id, title]) => h("th", {scope: "col", "aria-sort": order.by === id ? (order.up ? "ascending" : "descending") : "none"},
+  replace(head, columns.map(([id, title]) => h("th", {scope: "col", class: id.endsWith("Score") ? "number" : null, "aria-sort": order.by === id ? (order.up ? "ascending" : "descending") : "none"},
     h("button", {type: "button", class: "sort", "data-by": id, onclick: () => sortBy(id)}, title,
       h("span", {"aria-hidden": "true"}, order.by === id ? (order.up ? " ▲" : " ▼") : "")))));
   if (focused) head.querySelector(`[data-by="${focused}"]`)?.focus();
@@ -99,6 +99,6 @@ export function reasonCounts({reasons}) {
   const entries = Object.entries(reasons ?? {});
   if (!entries.length) return null;
   return h("div", {}, h("p", {class: "hint"}, "You may not read nodes: only how many were rejected for which reason."),
-    h("table", {class: "plain"}, h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "nodes"), h("th", {scope: "col"}, "reason"))),
+    h("table", {class: "plain"}, h("thead", {}, h("tr", {}, heads(["nodes", "reason"], ["nodes"]))),
       h("tbody", {}, entries.map(([reason, many]) => h("tr", {}, h("td", {class: "number"}, many), h("td", {}, reason))))));
 }

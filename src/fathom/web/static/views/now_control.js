@@ -1,7 +1,7 @@
 // The control plane: who leads, what it reports about itself, the brake on node actions, circuit breakers.
 
 import {ApiError, SYSTEM, get} from "../api.js";
-import {h, keyed, replace, setText} from "../dom.js";
+import {h, keyed, replace, set, setText} from "../dom.js";
 import {card, listTrouble, setState, since, state} from "../parts.js";
 import {everySecond, live, subscribeAll} from "../store.js";
 import {age, byName, millis, plural, serverNow} from "../text.js";
@@ -117,6 +117,6 @@ function updateRow(node, row) {
   if (node.dataset.text !== text) {
     node.dataset.text = text;
     replace(parts.detail, row.detail, row.detail && row.time ? " · " : "", row.time ? since(row.time, "for ") : null);
-    parts.detail.title = row.title ?? "";
+    set(parts.detail, "title", row.title || null);
   }
 }

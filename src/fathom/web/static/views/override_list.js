@@ -1,7 +1,7 @@
 // The list of overrides: those in force or waiting first, then what has ended; reviews of break-glass; the limits.
 
 import {h, keyed, replace, setText} from "../dom.js";
-import {ackCounts, changesOf, expiryOf, lapsesAt, stateOf} from "../overrides.js";
+import {ackCounts, authorText, changesOf, expiryOf, lapsesAt, stateOf} from "../overrides.js";
 import {waitsForApproval} from "../override_words.js";
 import {card, empty, listTrouble, name, setState, state, tag, until} from "../parts.js";
 import {everySecond, live, subscribeAll} from "../store.js";
@@ -66,7 +66,7 @@ function makeRow(each) {
   const parts = {state: state("ok", ""), changes: h("td"), end: h("td"), acks: h("td"), why: h("span", {class: "hint override-reason"})};
   const row = h("tr", {"data-row": "override"}, h("td", {}, parts.state),
     h("th", {scope: "row"}, name({kind: "SchedulerOverride", namespace: each.metadata.namespace, name: each.metadata.name}, {withKind: false}), parts.why),
-    h("td", {}, h("code", {}, each.spec?.target)), parts.changes, h("td", {}, each.status?.author ?? ""), parts.end, parts.acks);
+    h("td", {}, h("code", {}, each.spec?.target)), parts.changes, h("td", {}, authorText(each)), parts.end, parts.acks);
   row.parts = parts;
   return row;
 }

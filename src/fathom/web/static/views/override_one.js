@@ -2,7 +2,7 @@
 
 import {collection} from "../api.js";
 import {announce, h, replace, setText} from "../dom.js";
-import {ackCounts, changesOf, expiryOf, lapsesAt, stateOf} from "../overrides.js";
+import {ackCounts, authorText, changesOf, expiryOf, lapsesAt, stateOf} from "../overrides.js";
 import {decide, end, extend} from "../override_actions.js";
 import {approvalText, changeText, concerns, endLines, holdsProof, overrideTable, proofOf, rowOf, untilText, waitsForApproval, where} from "../override_words.js";
 import {card, command, empty, listTrouble, problem, setState, since, state, until} from "../parts.js";
@@ -129,7 +129,7 @@ function changeRows(override, table) {
   return h("ul", {class: "rows"}, changesOf(override).map((name) => {
     const found = states.get(name), why = [found?.reason, found?.message].filter(Boolean).join(": ");
     return h("li", {class: "change-row"}, h("p", {}, h("code", {}, changeText(name, override.spec.changes[name])), " ", found ? state(...(marks[found.state] ?? ["idle", found.state])) : state("busy", "not yet reported")),
-      h("p", {class: "hint"}, rowOf(table, name)?.about ?? "", why ? ` ${why}` : ""));
+      h("p", {class: "hint"}, rowOf(table, name)?.about ?? "", why ? [" ", h("code", {}, why)] : ""));
   }));
 }
 
@@ -150,7 +150,7 @@ function ackTable(override) {
 function factList(override, table) {
   const {metadata, spec, status = {}} = override;
   const rows = [["for", `${spec.target} in namespace ${metadata.namespace}`], ["where", where(spec.scope)], ["why", spec.reason],
-    ["asked by", h("span", {}, status.author ?? "unknown", ", ", since(metadata.creationTimestamp, "", " ago"), status.authorImpersonatedBy ? `, through ${status.authorImpersonatedBy}` : "")],
+    ["asked by", h("span", {}, authorText(override), ", ", since(metadata.creationTimestamp, "", " ago"), status.authorImpersonatedBy ? `, through ${status.authorImpersonatedBy}` : "")],
     ["until", untilText(override)], ["concerns", concerns(status)], ["approval", approvalText(override, table)]];
   return h("dl", {class: "facts"}, rows.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }

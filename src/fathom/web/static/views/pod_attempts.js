@@ -1,7 +1,7 @@
 // Every attempt to place a pod, and the other decisions about it.
 
 import {h, keyed, replace, setText} from "../dom.js";
-import {card, empty, problem, since, state} from "../parts.js";
+import {card, empty, heads, problem, since, state} from "../parts.js";
 import {plural} from "../text.js";
 import {decisionPage} from "./why_parts.js";
 
@@ -30,7 +30,7 @@ export function attemptsCard() {
 function table(caption) {
   const rows = h("tbody");
   const node = h("div", {class: "scroll"}, h("table", {class: "plain attempt-table"}, h("caption", {class: "visually-hidden"}, caption),
-    h("thead", {}, h("tr", {}, ["attempt", "decided", "why", "woken by", "waited", "outcome", "when"].map((text) => h("th", {scope: "col"}, text)))), rows));
+    h("thead", {}, h("tr", {}, heads(["attempt", "decided", "why", "woken by", "waited", "outcome", "when"], ["waited", "when"]))), rows));
   return {node, show: (decisions) => keyed(rows, decisions, {key: (each) => each.metadata.name, make: makeRow, update: updateRow})};
 }
 

@@ -4,7 +4,7 @@
 import {fetchWithKey, get, refusal, send} from "../api.js";
 import {announce, h, replace, setText} from "../dom.js";
 import {download} from "../download.js";
-import {card, command, empty, problem, since, state} from "../parts.js";
+import {card, command, empty, heads, problem, since, state} from "../parts.js";
 import {guarded} from "../rights.js";
 import {age, memory, millis, plural, when} from "../text.js";
 import {storyCard} from "./record_story.js";
@@ -62,7 +62,7 @@ function tapeTable(tapes) {
       h("td", {}, since(run.since, "", " ago")), h("td", {}, age(run.since, millis(run.until))), h("td", {class: "number"}, memory(run.stored_bytes)), h("td", {}, h("code", {}, run.entry)));
   }));
   return h("div", {class: "scroll"}, h("table", {class: "plain"}, h("caption", {class: "visually-hidden"}, "Runs of recorded processes"),
-    h("thead", {}, h("tr", {}, ["Process", "Run", "State", "Began", "Lasted", "Size", "Entry"].map((each) => h("th", {scope: "col"}, each)))), h("tbody", {}, rows)));
+    h("thead", {}, h("tr", {}, heads(["Process", "Run", "State", "Began", "Lasted", "Size", "Entry"], ["Size"]))), h("tbody", {}, rows)));
 }
 
 function notes({gaps, kept, usedUp}) {

@@ -4,6 +4,7 @@
 import {collection, get} from "../api.js";
 import {announce, h, keyed, replace, setText} from "../dom.js";
 import {download} from "../download.js";
+import {authorText} from "../overrides.js";
 import {card, command, empty, listTrouble, problem, setState, since, state} from "../parts.js";
 import {actionText, filled, phaseOf, standsStill, stepState} from "../runbook_words.js";
 import {everySecond, live, subscribeAll} from "../store.js";
@@ -108,14 +109,14 @@ function verdictCard({section, body}, all = []) {
 function factList(run) {
   const {spec, status = {}, metadata} = run;
   const rows = [["runbook", `${spec.runbook.name} version ${spec.runbook.version ?? 1} (${spec.runbook.source || "cluster"})`], ["hash", h("code", {}, spec.runbook.hash.slice(0, 16))],
-    ["started by", h("span", {}, status.author ?? "", ", ", since(metadata.creationTimestamp, "", " ago"))],
+    ["started by", h("span", {}, authorText(run), ", ", since(metadata.creationTimestamp, "", " ago"))],
     ["carried out by", status.holder?.name ? h("span", {}, status.holder.name, status.holder.renewedAt ? [", heard of ", since(status.holder.renewedAt, "", " ago")] : null) : "nobody yet"],
     ["why", spec.reason || spec.parameters?.reason || "none given"], ...(status.endedAt ? [["ended", fullTime(status.endedAt)]] : []), ...(status.message ? [["message", status.message]] : []),
     ...Object.entries(spec.parameters ?? {}).map(([name, value]) => [name, value])];
   return h("dl", {class: "facts"}, rows.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }
 
-const historyRows = (lines) => h("ol", {class: "history"}, [...lines].reverse().map((each) => h("li", {}, h("span", {class: "hint"}, `${when(each.time)} ${each.by ?? ""}`), " ", each.text)));
+const historyRows = (lines) => h("ol", {class: "history", tabindex: 0, "aria-label": "History of the run, the newest first"}, [...lines].reverse().map((each) => h("li", {}, h("span", {class: "hint"}, `${when(each.time)} ${each.by ?? ""}`), " ", each.text)));
 
 // The report as text, with every write checked against the audit log.
 function reportCard(run) {

@@ -3,6 +3,7 @@
 
 import {get} from "../api.js";
 import {h, keyed, replace, setText} from "../dom.js";
+import {authorText} from "../overrides.js";
 import {card, command, empty, listTrouble, problem, setState, since, state, tag} from "../parts.js";
 import {phaseOf, runbookCommand} from "../runbook_words.js";
 import {everySecond, live, subscribeAll} from "../store.js";
@@ -37,7 +38,7 @@ function mountList(root, context) {
     const all = [...stored, ...library.map((each) => ({...each, source: "library"}))];
     setText(procedures.count, String(all.length));
     if (procedures.body.firstChild !== shelf) replace(procedures.body, shelf);
-    return keyed(shelf, all, {key: (each) => `${each.source}/${each.metadata.namespace ?? ""}/${each.metadata.name}/${each.spec.version ?? 1}`, make: makeBook});
+    return keyed(shelf, all, {key: (each) => `${each.source}/${each.metadata.namespace ?? ""}/${each.metadata.name}/${each.spec.version ?? 1}/${each.metadata.generation ?? 0}`, make: makeBook});
   }
 
   get("/ui/runbooks").then((answer) => { library = answer.items; renderBooks(); }, (error) => { failed = error; renderBooks(); });
@@ -55,7 +56,7 @@ function makeRun(run) {
   const parts = {phase: state("busy", ""), steps: h("td"), holder: h("td"), message: h("span", {class: "hint override-reason"})};
   const row = h("tr", {"data-row": "run"}, h("td", {}, parts.phase),
     h("th", {scope: "row"}, h("a", {class: "name", href: `#/runbooks/${part(namespace)}/${part(name)}`}, h("span", {class: "name-namespace"}, `${namespace}/`), h("span", {class: "name-own"}, name)), parts.message),
-    h("td", {}, run.spec?.runbook?.name ?? ""), parts.steps, h("td", {}, run.status?.author ?? "", " ", since(run.metadata.creationTimestamp, "", " ago")), parts.holder);
+    h("td", {}, run.spec?.runbook?.name ?? ""), parts.steps, h("td", {}, authorText(run), ", ", since(run.metadata.creationTimestamp, "", " ago")), parts.holder);
   row.parts = parts;
   return row;
 }

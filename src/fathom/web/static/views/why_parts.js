@@ -1,7 +1,7 @@
 // An Explanation, in the words of `fathom why`: the verdict, what to type, the evidence. Used by three pages.
 
 import {h, replace} from "../dom.js";
-import {command, name, state, tag, until} from "../parts.js";
+import {command, heads, name, state, tag, until} from "../parts.js";
 import {plural} from "../text.js";
 import {chooseTool, tool, typed} from "../typed.js";
 
@@ -93,7 +93,7 @@ export function overrideLine(each) {
 function groupRows(answer) {
   if (!answer.groups?.length) return [];
   return [row("nodes by reason", h("table", {class: "plain tight"},
-    h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "nodes"), h("th", {scope: "col"}, "reason"), h("th", {scope: "col"}, "which"))),
+    h("thead", {}, h("tr", {}, heads(["nodes", "reason", "which"], ["nodes"]))),
     h("tbody", {}, answer.groups.map((group) => h("tr", {}, h("td", {class: "number"}, group.count), h("td", {}, group.reason),
       h("td", {class: "muted"}, some(group.nodes ?? []))))))) ];
 }
@@ -151,7 +151,7 @@ const WAITING = new Set(["unschedulable", "queued", "preempting", "control-plane
 export function revisionTable(rows, {waits = true} = {}) {
   const aged = rows.some((seen) => seen.ageMs !== undefined);
   return h("div", {class: "scroll"}, h("table", {class: "plain tight revisions"},
-    h("thead", {}, h("tr", {}, ["kind", "used", "latest", "state", ...(aged ? ["age of the view"] : [])].map((text) => h("th", {scope: "col"}, text)))),
+    h("thead", {}, h("tr", {}, heads(["kind", "used", "latest", "state", ...(aged ? ["age of the view"] : [])], ["used", "latest", "age of the view"]))),
     h("tbody", {}, rows.map((seen) => h("tr", {}, h("th", {scope: "row"}, seen.kind), h("td", {class: "number"}, seen.applied),
       h("td", {class: "number"}, seen.latest ?? "no data"),
       h("td", {}, seen.latest === undefined ? state("idle", "not known") : seen.applied < seen.latest

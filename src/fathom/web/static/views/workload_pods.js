@@ -1,7 +1,7 @@
 // The pods of a workload, the troubled ones first.
 
 import {h, keyed, replace, setText} from "../dom.js";
-import {card, empty, listTrouble, name, setState, since, state} from "../parts.js";
+import {card, empty, heads, listTrouble, name, setState, since, state} from "../parts.js";
 import {lastRestart, podState, restarts} from "../pod_state.js";
 import {age, millis, plural} from "../text.js";
 
@@ -12,8 +12,8 @@ export function podTable() {
   const {section, body, count} = card("Pods", {className: "pods"});
   const rows = h("tbody"), more = h("button", {type: "button", class: "quiet", hidden: true});
   const table = h("div", {class: "scroll"}, h("table", {class: "plain pod-table"},
-    h("thead", {}, h("tr", {}, ["pod", "state", "node", "restarts", "age", "generation",
-      ""].map((text, at) => h("th", {scope: "col"}, at === 6 ? h("span", {class: "visually-hidden"}, "why") : text)))), rows));
+    h("thead", {}, h("tr", {}, heads(["pod", "state", "node", "restarts", "age", "generation"], ["restarts", "age"]),
+      h("th", {scope: "col"}, h("span", {class: "visually-hidden"}, "why")))), rows));
   let limit = PAGE, last = null;
   more.addEventListener("click", () => { limit += PAGE; if (last) update(...last); });
 
