@@ -142,6 +142,8 @@ def test_a_use_of_break_glass_is_reviewed_by_somebody_else(tmp_path: Path) -> No
         ]  # fmt: skip
         name = row.split()[1]
         assert row.split()[2:5] == ["glass", "admin", "emergency"]
+        head, row = (await jane.fathom("override", "review", "-o", "wide"))[1].splitlines()
+        assert (head.split()[-2:], row.endswith("   deployer down")) == (["REASON", "FINDINGS"], True)
         assert "  why       deployer down" in (await jane.fathom("override", "review", name))[1].splitlines()
         code, _, err = await jane.fathom("override", "review", name, "--close", "--yes")
         assert code == 1

@@ -24,6 +24,7 @@ Obj = dict[str, Any]
 
 CLOSED = "Closed"
 COLUMNS = ("NAMESPACE", "NAME", "OVERRIDE", "AUTHOR", "ROLE", "ENDS", "PHASE", "REVIEWER")
+WIDE_COLUMNS = ("REASON", "FINDINGS")
 
 
 def review(
@@ -41,7 +42,12 @@ def review(
     everywhere: Annotated[
         bool, Parameter(name=("--all-namespaces", "-A"), negative=(), help="Of all namespaces.")
     ] = False,
-    output: Annotated[str, output_parameter("json", "yaml", "name", help="Print the objects.")] = "",
+    output: Annotated[
+        str,
+        output_parameter(
+            "wide", "json", "yaml", "name", help="wide: also reason and findings. Others: the objects."
+        ),
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """List open reviews of break-glass, show one, or close one of somebody else's.
@@ -73,7 +79,7 @@ def review(
     obj = reviews.get(where, name)
     if close or dispute:
         return _decide(reviews, where, obj, approved=close, findings=findings, place=str(place), yes=yes)
-    if output:
+    if output and output != "wide":
         print_documents([obj], output)
     else:
         say(*review_lines(obj))
@@ -82,8 +88,10 @@ def review(
 
 def _print_list(objs: Sequence[Obj], output: str, *, every: bool) -> int:
     shown = [obj for obj in objs if every or _status(obj).get("phase") != CLOSED]
-    if output:
+    if output and output != "wide":
         print_documents(shown, output, as_list=True)
+    elif shown and output:
+        say_table([(*COLUMNS, *WIDE_COLUMNS), *((*_row(obj), *_wide_cells(obj)) for obj in shown)])
     elif shown:
         say_table([COLUMNS, *map(_row, shown)])
     else:
@@ -133,6 +141,10 @@ def _row(obj: Obj) -> tuple[str, ...]:
         str(status.get("phase") or "Open"),
         str(status.get("approver") or "-"),
     )
+
+
+def _wide_cells(obj: Obj) -> tuple[str, ...]:
+    return str((obj.get("spec") or {}).get("reason") or ""), str(_status(obj).get("findings") or "")
 
 
 def _status(obj: Obj) -> Obj:
