@@ -12,7 +12,8 @@ from fathom.cli.output import output_parameter
 from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.cli.steer.override import Yes
-from fathom.cli.tables import say_table
+from fathom.cli.tables import age, say_table
+from fathom.model.times import moment_ns
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def review_lines(obj: Obj) -> list[str]:
 
 
 def _row(obj: Obj) -> tuple[str, ...]:
+    from fathom.cli.steer.override_actions import now_ns  # noqa: PLC0415  # See the package's docstring.
+
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, _status(obj)
     return (
         str(meta.get("namespace") or ""),
@@ -137,10 +140,18 @@ def _row(obj: Obj) -> tuple[str, ...]:
         str((spec.get("override") or {}).get("name") or ""),
         str(spec.get("author") or ""),
         str(spec.get("role") or ""),
-        str(spec.get("endsAt") or ""),
+        ends_text(spec.get("endsAt"), now_ns()),
         str(status.get("phase") or "Open"),
         str(status.get("approver") or "-"),
     )
+
+
+def ends_text(time: object, now_ns: int) -> str:
+    """'in 9m', '4m ago'"""
+    ends_ns = moment_ns(time)
+    if ends_ns is None:
+        return "-"
+    return f"in {age(now_ns, ends_ns)}" if ends_ns > now_ns else f"{age(ends_ns, now_ns)} ago"
 
 
 def _wide_cells(obj: Obj) -> tuple[str, ...]:
