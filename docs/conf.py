@@ -5,6 +5,7 @@ its sections here: no page needs markup of Sphinx.
 """
 
 import re
+from importlib.metadata import files
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,6 +37,8 @@ html_theme_options = {"footer_icons": []}
 LINK = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")
 # To a page of the repository that the site does not have: only its words stay.
 OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+[A-Z]\w*\.md(?:#[^)]*)?\)")
+# Their scripts and styles are in the site: whoever passes it on has to pass on their licences, too.
+OTHERS = ("furo", "pygments", "snowballstemmer", "sphinx", "sphinx-basic-ng")
 REFERENCE = "Reference"  # Where a page stands that README.md does not list.
 
 
@@ -82,6 +85,19 @@ def add_navigation(app, name, source):
         source[0] += toctree(dict.fromkeys(pages, "")).replace(":hidden:\n", "")
 
 
+def add_licences(app, error):
+    folder = Path(app.outdir, "_static", "licences")
+    if error is None and app.builder.name == "html":
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in OTHERS:
+            (folder / f"{name}.txt").write_text(licence_of(name))
+
+
+def licence_of(package):
+    return next(file.read_text() for file in files(package) if re.match(r"LICEN[SC]E|COPYING", file.name))
+
+
 def setup(app):
     app.connect("source-read", read_source)
+    app.connect("build-finished", add_licences)
     return {"parallel_read_safe": True}

@@ -9,13 +9,21 @@ from xml.sax.saxutils import escape
 
 COLUMNS, LINES_MAX = 112, 26
 CHAR_PX, LINE_PX, EDGE_PX = 8, 19, 16
-# File name -> how the command begins.
+# File name -> how the command begins, and the first line of its output that is shown ('': all is).
 PICTURES = {
-    "why": "$ fathom why $(fathom get pods --field-selector status.phase=Pending -o name)",
-    "timeline": "$ fathom timeline ",
-    "preview": "The override default/",
-    "replay": "$ fathom replay ",
+    "why": ("$ fathom why $(fathom get pods --field-selector status.phase=Pending -o name)", ""),
+    "timeline": ("$ fathom timeline ", ""),
+    "preview": ("$ fathom runbook plan ", "The override default/"),
+    "replay": ("$ fathom replay ", ""),
 }
+
+
+def lines_of(transcript: str, name: str) -> list[str]:
+    """The command of a picture and its output."""
+    command, begins = PICTURES[name]
+    typed, *printed = section(transcript, command)
+    first = next(at for at, line in enumerate(printed) if line.startswith(begins))
+    return wrapped([typed, *(["…"] if first else []), *printed[first:]])
 
 
 def section(transcript: str, start: str) -> list[str]:
@@ -59,8 +67,8 @@ def drawn(lines: list[str]) -> str:
 
 def main() -> None:
     transcript, folder = Path(sys.argv[1]).read_text(), Path(sys.argv[2])
-    for name, start in PICTURES.items():
-        (folder / f"{name}.svg").write_text(drawn(wrapped(section(transcript, start))))
+    for name in PICTURES:
+        (folder / f"{name}.svg").write_text(drawn(lines_of(transcript, name)))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,10 @@ from tests.api.harness import Api
 from tests.cli.asking import PODS, Fathom, node, pod, told
 from tests.cli.terminals import Terminal
 
+from fathom.model.body import Body
+from fathom.store.open import open_store
+from fathom.store.protocol import Committed, Put
+
 pytestmark = pytest.mark.live
 
 COMMANDS = [
@@ -156,3 +160,36 @@ def test_a_progress_line_is_cleared_before_the_output(tmp_path: Path) -> None:
     with Terminal([sys.executable, "-c", code], columns=40, env={}) as terminal:
         code_of, shown = terminal.finish()
     assert (code_of, shown) == (0, f"\r\x1b[K{('half done ' * 20)[:39]}\r\x1b[Kdone\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "last"),
+    [
+        (["bench", "record", "--inputs", "1000"], "measuring: 0 s", "recording, 1,000 inputs"),
+        (["store", "verify", "data"], "verifying data: 0 s", "sound: "),
+        (["store", "backup", "copy.db", "--data", "data"], "backing up data: 0 s", "backed up data to "),
+    ],
+)
+def test_what_may_take_long_counts_the_seconds_and_clears_its_line(
+    words: list[str], line: str, last: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    asyncio.run(_fill(tmp_path / "data"))
+    code = (
+        "import os, sys; from fathom.cli import main, status_line\n"
+        "os.chdir(sys.argv[1]); status_line.TICK_S = 0.0001; sys.exit(main.run(sys.argv[2:]))"
+    )
+    with Terminal([sys.executable, "-c", code, str(tmp_path), *words], columns=80, env={}) as terminal:
+        exit_code, shown = terminal.finish()
+    assert exit_code == 0, shown
+    *counted, printed = shown.split("\r\x1b[K")
+    assert line in counted
+    assert last in STYLE.sub("", printed)
+
+
+async def _fill(data: Path) -> None:
+    """With so much that reading it takes longer than the first tick."""
+    store = await open_store(f"sqlite:{data}")
+    many = tuple(Put(f"/k/{number}", Body({"kind": "ConfigMap", "n": number})) for number in range(20_000))
+    assert isinstance(await store.commit((), many), Committed)
+    await store.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.api.harness import Api
+from tests.api.harness import Api, deployment
 from tests.cli.asking import PODS, Fathom, node, pod, told
 
 from fathom.cli.main import make_app, run
@@ -29,20 +29,20 @@ JSON, NAMED, WIDE = ("json", "yaml"), ("json", "yaml", "name"), ("wide", "json",
 def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
     expected = {
         "why": WIDE,
-        "status": ("wide", "json", "yaml"),
-        "timeline": ("wide", "json", "yaml"),
-        "coupling": ("wide", "json", "yaml", "dot"),
+        "status": WIDE,
+        "timeline": WIDE,
+        "coupling": (*WIDE, "dot"),
         "decisions": WIDE,
         "override create": NAMED,
         "override preview": JSON,
-        "override review": NAMED,
+        "override review": WIDE,
         "override list": WIDE,
         "override show": NAMED,
-        "runbook list": NAMED,
+        "runbook list": WIDE,
         "runbook show": NAMED,
         "runbook plan": JSON,
         "runbook report": NAMED,
-        "repair list": NAMED,
+        "repair list": WIDE,
         "get": (*WIDE, "jsonpath=TEMPLATE", "custom-columns=HEAD:PATH,…"),
         **dict.fromkeys(("apply", "patch", "label", "annotate", "taint"), NAMED),
         **dict.fromkeys(("set image", "set resources"), NAMED),
@@ -109,7 +109,12 @@ def test_questions_are_answered_in_every_format(tmp_path: Path) -> None:
             _, as_json, _ = await fathom(*words, "-o", "json")
             _, as_yaml, _ = await fathom(*words, "-o", "yaml")
             assert _timeless(yaml.safe_load(as_yaml)) == _timeless(json.loads(as_json))
-        assert await fathom("why", "pod/large", "-o", "name") == (1, "pods/large\n", "")
+        for question in ("why", "timeline"):
+            assert (await fathom(question, "pod/large", "-o", "name"))[1:] == ("pods/large\n", "")
+        await api.post("/apis/apps/v1/namespaces/default/deployments", deployment("web"))
+        assert (await fathom("status", "deploy/web", "-o", "name"))[1:] == ("deployments.apps/web\n", "")
+        assert (await fathom("coupling", "autoscaling", "-o", "name"))[1].splitlines()[0].count("/") == 1
+        assert "scheduler" in (await fathom("coupling", "-o", "name"))[1].splitlines()
         code, names, _ = await fathom("runbook", "show", "drain-zone", "-o", "name")
         assert (code, names) == (0, "runbook.fathom.dev/drain-zone\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.security.people import RBAC, grant_rule
 from fathom.cli.ask.explanations import ApiServer
 from fathom.cli.problem import Problem
 from fathom.cli.steer.override_actions import OVERRIDES
+from fathom.cli.steer.override_review import ends_text
 from fathom.cli.steer.own_objects import OwnObjects
+from fathom.model.times import moment_ns
 
 People = Callable[[str], Person]
 SHIFT = (
@@ -124,6 +127,14 @@ def test_an_override_without_risk_needs_no_approval(tmp_path: Path) -> None:
     steered(story, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("time", "shown"), [("12:09:00", "in 9m"), ("11:56:00", "4m ago"), ("12:00:00", "0s ago"), ("", "-")]
+)
+def test_the_end_of_a_use_is_told_from_now_on(time: str, shown: str) -> None:
+    now_ns = moment_ns("2026-11-17T12:00:00Z") or 0
+    assert ends_text(time and f"2026-11-17T{time}Z", now_ns) == shown
+
+
 def test_a_use_of_break_glass_is_reviewed_by_somebody_else(tmp_path: Path) -> None:
     async def story(api: Api, people: People) -> None:
         admin, jane = people(ADMIN), people(JANE)
@@ -142,6 +153,9 @@ def test_a_use_of_break_glass_is_reviewed_by_somebody_else(tmp_path: Path) -> No
         ]  # fmt: skip
         name = row.split()[1]
         assert row.split()[2:5] == ["glass", "admin", "emergency"]
+        assert re.search(r"   in (10m|9m\d*s?)   ", row), row
+        head, row = (await jane.fathom("override", "review", "-o", "wide"))[1].splitlines()
+        assert (head.split()[-2:], row.endswith("   deployer down")) == (["REASON", "FINDINGS"], True)
         assert "  why       deployer down" in (await jane.fathom("override", "review", name))[1].splitlines()
         code, _, err = await jane.fathom("override", "review", name, "--close", "--yes")
         assert code == 1

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.clients.running import Server, running, tls_of
 
-from fathom.cli.steer.repair import proposal_lines
+from fathom.cli.steer.repair import list_rows, proposal_lines
+from fathom.model.times import moment_ns
 
 OWN = "/apis/fathom.dev/v1alpha1/namespaces/default/repairproposals"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases"
@@ -105,6 +106,18 @@ def test_what_is_asked_shows_action_and_evidence() -> None:
         "action     Delete pod/web-one",
         "evidence   repair: node n1 cannot be heard",
     ]
+
+
+def test_a_wide_list_has_the_problem_the_age_and_all_evidence() -> None:
+    meta = {"name": "one", "namespace": "default", "creationTimestamp": "2026-11-17T12:00:00Z"}
+    found = {**proposal("one"), "metadata": meta}
+    found["spec"]["evidence"].append({"source": "agent", "message": "no heartbeat for 90 s"})
+    now_ns = moment_ns("2026-11-17T12:05:00Z") or 0
+    assert list_rows([found], now_ns=now_ns)[1][-2:] == ("", "node n1 cannot be heard")
+    head, row = list_rows([found], now_ns=now_ns, wide=True)
+    assert head[-4:] == ("APPROVER", "PROBLEM", "AGE", "EVIDENCE")
+    evidence = "repair: node n1 cannot be heard; agent: no heartbeat for 90 s"
+    assert row[-3:] == ("TerminatingOnSilentNode", "5m", evidence)
 
 
 def test_kubectl_alone_can_decide(server: Server, kubectl: str, tmp_path: Path) -> None:

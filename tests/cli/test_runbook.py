@@ -37,6 +37,14 @@ def test_the_library_is_listed_and_shown_without_a_cluster(capsys: pytest.Captur
     assert capsys.readouterr().out.startswith("apiVersion: fathom.dev/v1alpha1\nkind: Runbook\n")
 
 
+def test_a_wide_list_says_what_a_runbook_has_to_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runbook", "list", "-o", "wide"]) == 0
+    head, first, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["NAMESPACE", "NAME", "VERSION", "SOURCE", "TITLE", "NEEDS", "HASH"]
+    assert first.split()[1:4] == ["drain-zone", "2", "library"]
+    assert first.split()[-2:] == ["zone,reason", "3c8c0f5cce7b"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

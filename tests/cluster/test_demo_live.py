@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.cli.terminals import Terminal
 
 from fathom.demo.risk_api import STORY
 from fathom.demo.steps import Step, trouble
@@ -75,6 +76,27 @@ def test_without_a_terminal_it_asks_for_yes(tmp_path: Path) -> None:
     assert done.stderr == (
         "fathom: error: there is no terminal to wait at: give --yes to run it unattended\n"
     )
+
+
+def test_a_person_at_a_terminal_sees_a_command_before_it_runs_and_can_leave(tmp_path: Path) -> None:
+    """Two steps without a cluster: what waits for the key is the demonstration's own."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from fathom.cli.cluster.demo import _wait_for_key; from fathom.demo.player import Stage, play\n"
+        "from fathom.demo.steps import Act, Step; from fathom.terminal import say\n"
+        "steps = tuple(Step(text=word, command=f'echo {word}-ran') for word in ('first', 'second'))\n"
+        "play((Act('one', steps),), Stage(Path(sys.argv[1])), say, _wait_for_key)"
+    )
+    (tmp_path / "demo").mkdir()
+    with Terminal([sys.executable, "-c", code, str(tmp_path)], columns=80, env={}) as terminal:
+        assert "\r\nfirst-ran" not in terminal.wait_for("$ echo first-ran\r\n  (Enter runs it) ")
+        terminal.type("\n")
+        shown = terminal.wait_for("$ echo second-ran\r\n  (Enter runs it) ")
+        assert "\r\nfirst-ran\r\n" in shown
+        assert "\r\nsecond-ran" not in shown
+        terminal.type("\x04")  # Ctrl-D.
+        exit_code, rest = terminal.finish()
+    assert (exit_code != 0, "\nsecond-ran" in rest) == (True, False)
 
 
 def test_without_the_extra_for_runbooks_it_says_so_before_it_starts_anything(tmp_path: Path) -> None:

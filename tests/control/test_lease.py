@@ -42,8 +42,11 @@ S = 1_000_000_000
 class Contender:
     """A process that writes as long as it leads, signing with its term."""
 
-    def __init__(self, inside: Inside, *, who: str, fences: bool, every_s: float) -> None:
+    def __init__(
+        self, inside: Inside, *, who: str, fences: bool, every_s: float, predecessor: str = ""
+    ) -> None:
         self.inside = inside
+        self.predecessor = predecessor
         self.fences = fences
         self.every_s = every_s
         self.said: list[LeaseStatus] = []
@@ -63,7 +66,8 @@ class Contender:
 
     async def run(self) -> None:
         while True:
-            self.term = term = await self.elector.campaign()
+            self.term = term = await self.elector.campaign(self.predecessor)
+            self.predecessor = ""
             writing = asyncio.get_running_loop().create_task(self.write(term))
             await self.elector.keep(term)
             writing.cancel()
@@ -110,8 +114,12 @@ class Cast:
         for name in names:
             world.process(name, lambda inside, who=name: self._enter(inside, who))  # type: ignore[misc]  # bound now
 
-    def _enter(self, inside: Inside, who: str) -> Contender:
-        return Contender(inside, who=who, fences=self.fences, every_s=self.every_s)
+    def start_after(self, world: World, name: str, predecessor: str) -> None:
+        """Its host has seen the predecessor stop."""
+        world.process(name, lambda inside: self._enter(inside, name, predecessor))
+
+    def _enter(self, inside: Inside, who: str, predecessor: str = "") -> Contender:
+        return Contender(inside, who=who, fences=self.fences, every_s=self.every_s, predecessor=predecessor)
 
     def told(self, story: Story, **options: Any) -> list[str]:
         """The terms that wrote, in order."""
@@ -157,6 +165,22 @@ def test_a_dead_leader_is_followed_when_its_lease_has_not_changed_for_its_durati
         await world.sleep(12)
         assert leading(world) == died
         await world.until(lambda: leading(world) == successor, within_s=8, what="the other takes over")
+
+    assert len(cast.told(story)) == 2
+
+
+def test_who_follows_a_holder_that_is_known_to_be_dead_leads_within_seconds() -> None:
+    cast = Cast()
+
+    async def story(world: World) -> None:
+        cast.start(world, "a", "b")
+        await world.sleep(10)
+        died = leading(world)
+        term = contender(world, died).term
+        assert term is not None
+        world.kill(died)
+        cast.start_after(world, "next", term.identity)
+        await world.until(lambda: leading(world) == "next", within_s=5, what="the next one leads")
 
     assert len(cast.told(story)) == 2
 

@@ -14,6 +14,7 @@ from tests.docs.console import Step, matches
 
 END = "end-of-step"
 PATIENCE_S = 120.0
+INSTALL_S = 900.0  # pip fetches more than a hundred packages.
 LOOKING_AGAIN_S = 40.0
 POLL_S = 0.2
 # A person looks again when a pod is not ready yet. What only reads may be asked again, and nothing else.
@@ -59,19 +60,19 @@ class Terminal:
             return self._leave_running(step)
         until_s = time.monotonic() + (LOOKING_AGAIN_S if READS.match(step.command) else 0)
         while True:
-            printed, code = self._run(step.command)
+            printed, code = self._run(step.command, INSTALL_S if step.note == "install" else PATIENCE_S)
             if code == step.exit_code and matches(step.output, printed):
                 return ""
             if time.monotonic() >= until_s:
                 return _complaint(step, f"{printed}[exit code {code}]")
             time.sleep(POLL_S)
 
-    def _run(self, command: str) -> tuple[str, int]:
+    def _run(self, command: str, patience_s: float) -> tuple[str, int]:
         begin = self._out.stat().st_size
         assert self._shell.stdin is not None
         self._shell.stdin.write(f"{{ {command}\n}} </dev/null; printf '\\n{END} %s\\n' $?\n".encode())
         self._shell.stdin.flush()
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + patience_s
         while True:
             printed = self._out.read_bytes()[begin:].decode(errors="replace")
             if ended := re.search(rf"^{END} (\d+)\n", printed, flags=re.M):

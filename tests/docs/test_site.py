@@ -86,6 +86,7 @@ def test_the_site_is_whole_and_served(site: Path) -> None:
     every_page_is_in_the_site_and_in_its_navigation(site)
     a_browser_loads_nothing_from_elsewhere(site)
     words_are_found_without_a_server(site)
+    what_is_of_others_brings_its_licence(site)
     a_running_command_serves_pages_and_no_lists_of_directories(site)
 
 
@@ -113,6 +114,13 @@ def words_are_found_without_a_server(site: Path) -> None:
     index = (site / "searchindex.js").read_text()
     assert index.startswith("Search.setIndex(")
     assert [word for word in ("overrid", "incid", "unschedul") if word not in index] == []  # Stems.
+
+
+def what_is_of_others_brings_its_licence(site: Path) -> None:
+    """The wheel passes the site on."""
+    texts = {file.stem: file.read_text() for file in (site / "_static" / "licences").iterdir()}
+    assert set(texts) == {"furo", "pygments", "snowballstemmer", "sphinx", "sphinx-basic-ng"}
+    assert [name for name, text in texts.items() if "Copyright" not in text] == []
 
 
 def a_running_command_serves_pages_and_no_lists_of_directories(site: Path) -> None:

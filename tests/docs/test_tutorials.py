@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -62,18 +63,44 @@ def skip_without_programs(typed: list[Step], path: str) -> None:
             pytest.skip(f"{program} is not installed")
 
 
-def follow(page: str, tmp_path: Path, *, install: bool) -> None:
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The install that the first page makes, without what only these tests have. All workers share one."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "install-of-the-first-page"
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "done").exists():
+            subprocess.run([place(shared) / "script" / "setup", "--runtime"], check=True, capture_output=True)
+            (shared / "done").touch()
+    return shared / "fathom" / ".venv"
+
+
+def programs_of_others(tmp_path: Path) -> Path:
+    """What a page says that its reader has, and only the environment of the tests may have."""
+    directory = tmp_path / "programs"
+    directory.mkdir()
+    for program in ("etcd", "etcdctl"):
+        if (found := Path(sys.prefix, "bin", program)).exists():
+            (directory / program).symlink_to(found)
+    return directory
+
+
+def follow(page: str, tmp_path: Path, *, venv: Path | None) -> None:
+    """`venv`: an install that is there already; else the page makes its own."""
     clone = place(tmp_path)
     variables = environment(tmp_path)
-    if not install:  # The one that these tests run in was made by the same command.
-        (clone / ".venv").symlink_to(sys.prefix)
-        variables["PATH"] = f"{sys.prefix}/bin:{variables['PATH']}"
+    variables["PATH"] += f":{programs_of_others(tmp_path)}"
+    if venv is not None:
+        (clone / ".venv").symlink_to(venv)
+        variables["PATH"] = f"{venv}/bin:{variables['PATH']}"
     typed = steps((DOCS / page).read_text())
     skip_without_programs(typed, variables["PATH"])
     try:
         with Terminal(clone, variables) as terminal:
             for step in typed:
-                wrong = terminal.type(step) if install or step.note != "install" else ""
+                wrong = terminal.type(step) if venv is None or step.note != "install" else ""
                 if wrong:
                     pytest.fail(f"docs/{page}, {wrong}", pytrace=False)
     finally:
@@ -90,14 +117,17 @@ def follow(page: str, tmp_path: Path, *, install: bool) -> None:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[] if page in NORMALLY else [pytest.mark.full]) for page in PAGES]
 )
-def test_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
-    follow(page, tmp_path, install=False)
+def test_a_page_prints_what_it_says(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """In normal runs, in the environment of these tests: an install takes a minute."""
+    deep = request.config.getoption("--full")
+    follow(page, tmp_path, venv=request.getfixturevalue("installed") if deep else Path(sys.prefix))
 
 
 @pytest.mark.live
 @pytest.mark.full
-def test_the_first_page_works_in_the_install_that_it_makes(tmp_path: Path) -> None:
-    follow("tutorials/first-cluster.md", tmp_path, install=True)
+@pytest.mark.parametrize("page", ["tutorials/first-cluster.md", "installing.md"])
+def test_a_page_works_in_the_install_that_it_makes(page: str, tmp_path: Path) -> None:
+    follow(page, tmp_path, venv=None)
 
 
 def test_every_command_of_the_readme_is_run_by_a_page() -> None:

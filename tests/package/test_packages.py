@@ -24,10 +24,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = f"fathom_control-{fathom.__version__}"
 NOT_IN_THE_SDIST = (".ci/",)
 ADDED_BY_THE_BUILD = {"PKG-INFO"}
+SITE = ROOT / "build" / "site"  # Where `script/docs` was run: hatch_build.py adds it.
 
 
 def test_the_version_is_the_same_everywhere() -> None:
     assert PROJECT["version"] == fathom.__version__
+
+
+def site_below(place: str) -> set[str]:
+    built = SITE.rglob("*") if (SITE / "index.html").is_file() else ()
+    return {f"{place}/{path.relative_to(SITE)}" for path in built if path.is_file()}
 
 
 def test_the_wheel_holds_every_file_of_the_source_and_nothing_else(packages: Packages) -> None:
@@ -36,7 +42,7 @@ def test_the_wheel_holds_every_file_of_the_source_and_nothing_else(packages: Pac
     with zipfile.ZipFile(packages.wheel) as wheel:
         names = set(wheel.namelist())
     metadata = {f"{NAME}.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
-    assert names == wanted | metadata | {
+    assert names == wanted | metadata | site_below("fathom/site") | {
         f"{NAME}.dist-info/licenses/LICENSE",
         f"{NAME}.dist-info/licenses/THIRD-PARTY.md",
     }
@@ -46,7 +52,8 @@ def test_the_sdist_holds_the_files_of_the_repository_and_nothing_else(packages: 
     wanted = {str(path.relative_to(ROOT)) for path in tracked()}
     with tarfile.open(packages.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    assert names == {name for name in wanted if not name.startswith(NOT_IN_THE_SDIST)} | ADDED_BY_THE_BUILD
+    kept = {name for name in wanted if not name.startswith(NOT_IN_THE_SDIST)}
+    assert names == kept | site_below("build/site") | ADDED_BY_THE_BUILD
 
 
 def test_the_same_source_gives_the_same_bytes(packages: Packages, tmp_path: Path) -> None:

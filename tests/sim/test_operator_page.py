@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +24,10 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("page") / "my-operator"
-    shutil.copytree(ROOT / "examples" / "operators", made, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    return made
+    home = tmp_path_factory.mktemp("home")
+    _, copy, _ = blocks("sh")[0].strip().splitlines()  # After the install, before the test.
+    subprocess.run(["sh", "-ec", copy], cwd=ROOT, env={**os.environ, "HOME": str(home)}, check=True)
+    return home / "my-operator"
 
 
 def run(folder: Path, command: str) -> tuple[int, str]:

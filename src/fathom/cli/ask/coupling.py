@@ -32,7 +32,13 @@ def coupling(
     output: Annotated[
         str,
         output_parameter(
-            "wide", "json", "yaml", "dot", help="wide: all names. json, yaml: one document. dot: a graph."
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            "dot",
+            help="wide: all names. json, yaml: one document. name: who can change an input without a call."
+            " dot: a graph.",
         ),
     ] = "",
     kubeconfig: Kubeconfig = None,
@@ -97,6 +103,8 @@ def _show_controllers(output: str) -> None:
     rows = [(actor.name, actor.process) for actor in actors().values()]
     if output in DOCUMENTS:
         print_document([{"name": name, "process": process} for name, process in rows], output)
+    elif output == "name":
+        say(*(name for name, _ in rows))
     else:
         say_table([("CONTROLLER", "PROCESS"), *rows])
 
@@ -106,6 +114,8 @@ def _show(answer: Coupling, output: str) -> None:
 
     if output in DOCUMENTS:
         print_document(answer, output)
+    elif output == "name":
+        say(*answer.silent)
     elif output == "dot":
         say(*dot(answer).splitlines())
     else:

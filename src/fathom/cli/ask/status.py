@@ -37,7 +37,11 @@ def status(
     output: Annotated[
         str,
         output_parameter(
-            "wide", "json", "yaml", help="wide: the source of every field. json, yaml: one document."
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            help="wide: the source of every field. json, yaml: one document. name: the workload alone.",
         ),
     ] = "",
     kubeconfig: Kubeconfig = None,
@@ -54,6 +58,8 @@ def status(
     view = _ask(subject, namespace, at, kubeconfig)
     if output in DOCUMENTS:
         print_document(view, output)
+    elif output == "name":
+        say(f"{view['workload']['resource']}/{view['workload']['name']}")
     else:
         say(*status_lines(view, wide=output == "wide"))
     return ANSWER_IS_NO if view["pendingReplicas"]["value"] else 0

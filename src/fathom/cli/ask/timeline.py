@@ -44,7 +44,9 @@ def timeline(
             "wide",
             "json",
             "yaml",
-            help="wide: with each decision's wait, versions read, scores, results. json, yaml: a document.",
+            "name",
+            help="wide: with each decision's wait, versions read, scores, results. json, yaml: a document."
+            " name: the objects to which something happened.",
         ),
     ] = "",
     kubeconfig: Kubeconfig = None,
@@ -61,6 +63,8 @@ def timeline(
 
     if watch and at:
         raise Problem("--watch goes on for ever: it cannot be used with --at")
+    if watch and output == "name":
+        raise Problem("-o name lists objects once: it cannot be used with --watch")
     asked = {"subject": subject_of(subject, uid), "since": since, "at": at, "generation": generation}
     question = {name: value for name, value in asked.items() if value}
     server = ApiServer(found_kubeconfig(kubeconfig))
@@ -97,6 +101,9 @@ def fetch_timeline(server: ApiServer, namespace: str, question: dict[str, Any]) 
 def _print(shown: Timeline, output: str) -> None:
     if output in DOCUMENTS:
         print_document(shown, output)
+    elif output == "name":
+        objects = [entry.object for entry in shown.entries if entry.object is not None]
+        say(*dict.fromkeys(f"{ref.resource}/{ref.name}" for ref in objects))
     else:
         print_text(shown, wide=output == "wide")
 

@@ -14,6 +14,7 @@ from fathom.cli.data_directory import checked
 from fathom.cli.output import Output, print_document
 from fathom.cli.places import DEFAULT_DATA, Data, NewData, existing_data
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.status_line import waiting
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ def backup(
     from fathom.store import backup as store_backup  # noqa: PLC0415  # See the package's docstring.
 
     data = existing_data(data)
-    with _store_errors_as_problems():
-        _say_done(f"backed up {data} to", store_backup.backup(checked(data), file), output)
+    with _store_errors_as_problems(), waiting(f"backing up {data}"):
+        verified = store_backup.backup(checked(data), file)
+    _say_done(f"backed up {data} to", verified, output)
 
 
 def restore(
@@ -81,7 +83,9 @@ def restore(
     with _store_errors_as_problems():
         for warning in prepare_directory(data):
             say(f"warning: {warning}", err=True)
-        _say_done(f"restored {file} to", store_backup.restore(file, data), output)
+        with waiting(f"restoring {file}"):
+            verified = store_backup.restore(file, data)
+    _say_done(f"restored {file} to", verified, output)
 
 
 def verify(
@@ -103,7 +107,7 @@ def verify(
 
     if path is None or path.is_dir() or not path.exists():
         path = existing_data(path)
-    with _store_errors_as_problems():
+    with _store_errors_as_problems(), waiting(f"verifying {path}"):
         verified = store_verify.verify(checked(path))
     if output:
         print_document({**structs.asdict(verified), "sound": verified.sound}, output)

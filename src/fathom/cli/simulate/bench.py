@@ -14,6 +14,7 @@ from msgspec import to_builtins
 
 from fathom.cli.output import AsJson, document_format, output_parameter, print_document
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.status_line import waiting
 from fathom.terminal import say_document, say_json
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def record(
     """
     from fathom.bench import record as bench_record  # noqa: PLC0415
 
-    result = bench_record.run_record(bench_record.RecordLoad(inputs, data))
+    result = _measured(lambda: bench_record.run_record(bench_record.RecordLoad(inputs, data)))
     _show(bench_record, result, wanted=document_format(output, as_json=as_json))
 
 
@@ -239,7 +240,8 @@ def sim(
     from fathom.sim.search import bench as sim_bench  # noqa: PLC0415
 
     sizes = [sim_bench.Size(count, seconds) for count in nodes]
-    result = sim_bench.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
+    machine = to_builtins(this_machine())
+    result = _measured(lambda: sim_bench.run_sim(sizes, seed=seed, codec=codec, machine=machine))
     _show(sim_bench, result, wanted=document_format(output, as_json=as_json))
 
 
@@ -266,9 +268,10 @@ def fork(
     if pods > nodes * fork_bench.PODS_PER_NODE:
         room = f"{nodes} nodes have room for {nodes * fork_bench.PODS_PER_NODE:,} pods"
         raise Problem(f"{room}: use more --nodes, or fewer --pods")
+    machine = to_builtins(this_machine())
     try:
-        result = fork_bench.run_fork(
-            nodes, pods, minutes=minutes, seed=seed, machine=to_builtins(this_machine())
+        result = _measured(
+            lambda: fork_bench.run_fork(nodes, pods, minutes=minutes, seed=seed, machine=machine)
         )
     except ForkFailed as error:
         raise Problem(f"the benchmark failed: {error}", exit_code=ANSWER_IS_NO) from error
@@ -476,7 +479,8 @@ def _measured(measure: Callable[[], R]) -> R:
     from fathom.bench.errors import BadTarget, BenchFailed  # noqa: PLC0415
 
     try:
-        return measure()
+        with waiting("measuring"):
+            return measure()
     except BenchFailed as error:
         raise Problem(f"the benchmark failed: {error}", exit_code=ANSWER_IS_NO) from error
     except BadTarget as error:

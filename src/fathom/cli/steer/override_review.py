@@ -12,7 +12,8 @@ from fathom.cli.output import output_parameter
 from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.cli.steer.override import Yes
-from fathom.cli.tables import say_table
+from fathom.cli.tables import age, say_table
+from fathom.model.times import moment_ns
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Obj = dict[str, Any]
 
 CLOSED = "Closed"
 COLUMNS = ("NAMESPACE", "NAME", "OVERRIDE", "AUTHOR", "ROLE", "ENDS", "PHASE", "REVIEWER")
+WIDE_COLUMNS = ("REASON", "FINDINGS")
 
 
 def review(
@@ -41,7 +43,12 @@ def review(
     everywhere: Annotated[
         bool, Parameter(name=("--all-namespaces", "-A"), negative=(), help="Of all namespaces.")
     ] = False,
-    output: Annotated[str, output_parameter("json", "yaml", "name", help="Print the objects.")] = "",
+    output: Annotated[
+        str,
+        output_parameter(
+            "wide", "json", "yaml", "name", help="wide: also reason and findings. Others: the objects."
+        ),
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """List open reviews of break-glass, show one, or close one of somebody else's.
@@ -73,7 +80,7 @@ def review(
     obj = reviews.get(where, name)
     if close or dispute:
         return _decide(reviews, where, obj, approved=close, findings=findings, place=str(place), yes=yes)
-    if output:
+    if output and output != "wide":
         print_documents([obj], output)
     else:
         say(*review_lines(obj))
@@ -82,8 +89,10 @@ def review(
 
 def _print_list(objs: Sequence[Obj], output: str, *, every: bool) -> int:
     shown = [obj for obj in objs if every or _status(obj).get("phase") != CLOSED]
-    if output:
+    if output and output != "wide":
         print_documents(shown, output, as_list=True)
+    elif shown and output:
+        say_table([(*COLUMNS, *WIDE_COLUMNS), *((*_row(obj), *_wide_cells(obj)) for obj in shown)])
     elif shown:
         say_table([COLUMNS, *map(_row, shown)])
     else:
@@ -122,6 +131,8 @@ def review_lines(obj: Obj) -> list[str]:
 
 
 def _row(obj: Obj) -> tuple[str, ...]:
+    from fathom.cli.steer.override_actions import now_ns  # noqa: PLC0415  # See the package's docstring.
+
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, _status(obj)
     return (
         str(meta.get("namespace") or ""),
@@ -129,10 +140,22 @@ def _row(obj: Obj) -> tuple[str, ...]:
         str((spec.get("override") or {}).get("name") or ""),
         str(spec.get("author") or ""),
         str(spec.get("role") or ""),
-        str(spec.get("endsAt") or ""),
+        ends_text(spec.get("endsAt"), now_ns()),
         str(status.get("phase") or "Open"),
         str(status.get("approver") or "-"),
     )
+
+
+def ends_text(time: object, now_ns: int) -> str:
+    """'in 9m', '4m ago'"""
+    ends_ns = moment_ns(time)
+    if ends_ns is None:
+        return "-"
+    return f"in {age(now_ns, ends_ns)}" if ends_ns > now_ns else f"{age(ends_ns, now_ns)} ago"
+
+
+def _wide_cells(obj: Obj) -> tuple[str, ...]:
+    return str((obj.get("spec") or {}).get("reason") or ""), str(_status(obj).get("findings") or "")
 
 
 def _status(obj: Obj) -> Obj:

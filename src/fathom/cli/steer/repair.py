@@ -11,17 +11,22 @@ from fathom.cli.confirmation import confirm, place_of, require_terminal
 from fathom.cli.documents import print_documents
 from fathom.cli.output import output_parameter, print_document
 from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
-from fathom.cli.tables import by_name, say_table
+from fathom.cli.tables import age, by_name, say_table
+from fathom.model.times import moment_ns
 from fathom.terminal import say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fathom.cli.steer.own_objects import OwnObjects
 
 Obj = dict[str, Any]
 
 Name = Annotated[str, Parameter(help="Name of the RepairProposal.")]
 Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask for confirmation.")]
-COLUMNS = ("NAMESPACE", "NAME", "SUBJECT", "ACTION", "PHASE", "APPROVER", "EVIDENCE")
+COLUMNS = ("NAMESPACE", "NAME", "SUBJECT", "ACTION", "PHASE", "APPROVER")
+WIDE_COLUMNS = ("PROBLEM", "AGE")
+EVIDENCE = "EVIDENCE"  # The last column, as it is the longest.
 
 HELP = """List, approve or refuse what repair proposes.
 
@@ -50,7 +55,14 @@ def list_proposals(
         bool, Parameter(name="--all", negative=(), help="Also list proposals that are done or obsolete.")
     ] = False,
     output: Annotated[
-        str, output_parameter("json", "yaml", "name", help="json: a list. yaml, name: as kubectl.")
+        str,
+        output_parameter(
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            help="wide: also problem, age and all evidence. json: a list. yaml, name: as kubectl.",
+        ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -62,15 +74,16 @@ def list_proposals(
     fathom repair list --all -n shop  also those that are over
     """
     from fathom.kinds.repair_proposal import OVER  # noqa: PLC0415  # See the package's docstring.
+    from fathom.seams.outside import SystemClock  # noqa: PLC0415
 
     listed = _proposals(kubeconfig).list(namespace)
     proposals = [obj for obj in listed if every or (obj.get("status") or {}).get("phase") not in OVER]
     if output == "json":
         print_document(proposals, output)
-    elif output:
+    elif output and output != "wide":
         print_documents(proposals, output, as_list=True)
     elif proposals:
-        say_table([COLUMNS, *map(_row, sorted(proposals, key=by_name))])
+        say_table(list_rows(proposals, now_ns=SystemClock().now_ns(), wide=output == "wide"))
     else:
         say("there are no proposals" if every else "there are no open proposals")
     return 0
@@ -128,23 +141,35 @@ def _proposals(kubeconfig: Path | None) -> OwnObjects:
 
 def proposal_lines(proposal: Obj) -> list[str]:
     meta, spec = proposal["metadata"], proposal.get("spec") or {}
-    evidence = [
-        f"{item.get('source')}: {item.get('message')}" if item.get("source") else str(item.get("message"))
-        for item in spec.get("evidence") or ()
-    ]
     return [
         f"proposal   {meta.get('namespace')}/{meta['name']}",
         f"problem    {spec.get('problem')}",
         f"action     {spec.get('action')} {_subject(spec)}",
-        *(f"evidence   {line}" for line in evidence),
+        *(f"evidence   {line}" for line in _evidence(spec)),
     ]
 
 
-def _row(proposal: Obj) -> tuple[str, ...]:
+def _evidence(spec: Obj) -> list[str]:
+    return [
+        f"{item['source']}: {item.get('message')}" if item.get("source") else str(item.get("message"))
+        for item in spec.get("evidence") or ()
+    ]
+
+
+def list_rows(proposals: Sequence[Obj], *, now_ns: int, wide: bool = False) -> list[tuple[str, ...]]:
+    """The head, and a row for each proposal."""
+    head = (*COLUMNS, *(WIDE_COLUMNS if wide else ()), EVIDENCE)
+    return [head, *(_row(proposal, now_ns, wide=wide) for proposal in sorted(proposals, key=by_name))]
+
+
+def _row(proposal: Obj, now_ns: int, *, wide: bool) -> tuple[str, ...]:
     meta, spec, status = proposal["metadata"], proposal.get("spec") or {}, proposal.get("status") or {}
-    evidence = "; ".join(str(item.get("message")) for item in (spec.get("evidence") or ())[:1])
     first_columns = (meta.get("namespace", ""), meta["name"], _subject(spec), str(spec.get("action") or ""))
-    return (*first_columns, str(status.get("phase") or ""), str(status.get("approver") or ""), evidence)
+    columns = (*first_columns, str(status.get("phase") or ""), str(status.get("approver") or ""))
+    if wide:
+        created_ns = moment_ns(meta.get("creationTimestamp")) or now_ns
+        return (*columns, str(spec.get("problem") or ""), age(created_ns, now_ns), "; ".join(_evidence(spec)))
+    return (*columns, "; ".join(str(item.get("message")) for item in (spec.get("evidence") or ())[:1]))
 
 
 def _subject(spec: Obj) -> str:

@@ -71,7 +71,15 @@ def list_runbooks(
     ] = "",
     runs: Annotated[bool, Parameter(negative=(), help="List runs instead of runbooks.")] = False,
     output: Annotated[
-        str, output_parameter("json", "yaml", "name", help="json: a list. yaml, name: as kubectl.")
+        str,
+        output_parameter(
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            help="wide: also what they need to be told, of runs reason and age. json: a list. yaml, name: as"
+            " kubectl.",
+        ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -83,16 +91,19 @@ def list_runbooks(
     fathom runbook list --runs -n shop
     """
     from fathom.cli.documents import print_documents  # noqa: PLC0415  # See the package's docstring.
-    from fathom.cli.steer.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed  # noqa: PLC0415
+    from fathom.cli.steer.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed, widened  # noqa: PLC0415
 
     rows, objects = asyncio.run(listed(found_kubeconfig(kubeconfig), namespace, runs=runs))
+    head = RUN_COLUMNS if runs else RUNBOOK_COLUMNS
+    if output == "wide":
+        head, rows = widened(rows, objects, runs=runs)
     if output == "json":
         print_document(objects, output)
-    elif output:
+    elif output and output != "wide":
         print_documents(objects, output, as_list=True)
     elif rows:
         ordered = sorted(rows, key=lambda row: natural(" ".join(row[:2])))
-        say_table([RUN_COLUMNS if runs else RUNBOOK_COLUMNS, *ordered])
+        say_table([head, *ordered])
     else:
         say("there are no runs" if runs else "there are no runbooks")
     return 0

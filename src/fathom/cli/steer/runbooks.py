@@ -14,6 +14,7 @@ import msgspec
 from fathom.cli.api_server import found_server
 from fathom.cli.confirmation import confirm, place_of
 from fathom.cli.problem import Problem
+from fathom.cli.tables import age
 from fathom.client.api import Api, own_resource
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed, Rejected
@@ -25,7 +26,7 @@ from fathom.kinds.shape import API_VERSION, Meta, read
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.resource import Resource
-from fathom.model.times import micro_timestamp
+from fathom.model.times import micro_timestamp, moment_ns
 from fathom.seams.outside import live
 from fathom.steer.actions import describe
 from fathom.steer.conditions import Conditions
@@ -41,7 +42,9 @@ RUNBOOKS = own_resource(runbook.DEFINITION)
 SELF_REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 RUNBOOK_COLUMNS = ("NAMESPACE", "NAME", "VERSION", "SOURCE", "TITLE")
 RUN_COLUMNS = ("NAMESPACE", "NAME", "RUNBOOK", "PHASE", "AUTHOR", "HOLDER", "MESSAGE")
+WIDE_COLUMNS, WIDE_RUN_COLUMNS = ("NEEDS", "HASH"), ("REASON", "AGE")
 LIBRARY = "library"
+HASH_SHOWN = 12
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +121,28 @@ def _run_row(run: RunbookRun) -> tuple[str, ...]:
     meta, status = run.metadata, run.status
     who = (status.author, status.holder.name)
     return meta.namespace, meta.name, run.spec.runbook.name, status.phase, *who, status.message
+
+
+def widened(
+    rows: list[tuple[str, ...]], objects: list[Obj], *, runs: bool
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows of the wide table."""
+    head = (*RUN_COLUMNS, *WIDE_RUN_COLUMNS) if runs else (*RUNBOOK_COLUMNS, *WIDE_COLUMNS)
+    now_ns = live().clock.now_ns()
+    cells = [_wide_run(obj, now_ns) if runs else _wide_book(obj) for obj in objects]
+    return head, [(*row, *more) for row, more in zip(rows, cells, strict=True)]
+
+
+def _wide_book(obj: Obj) -> tuple[str, ...]:
+    spec = read(Runbook, obj).spec
+    needed = [parameter.name for parameter in spec.parameters if parameter.default is None]
+    return ",".join(needed) or "-", spec_hash(spec)[:HASH_SHOWN]
+
+
+def _wide_run(obj: Obj, now_ns: int) -> tuple[str, ...]:
+    run = read(RunbookRun, obj)
+    started_ns = moment_ns(run.status.started_at or obj["metadata"].get("creationTimestamp"))
+    return run.spec.reason or "-", age(started_ns or now_ns, now_ns)
 
 
 def as_object(book: Runbook) -> Obj:
