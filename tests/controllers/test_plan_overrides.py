@@ -19,6 +19,7 @@ from fathom.controllers.overrides.plan_changes import change_states
 from fathom.controllers.overrides.plan_end import evicted_by, plan_undoing
 from fathom.controllers.overrides.plan_evictions import next_evictions, staying
 from fathom.controllers.overrides.plan_routes import plan_restore, plan_weights, route_residue
+from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.override_scope import WorkloadName
 from fathom.kinds.override_status import (
@@ -29,8 +30,9 @@ from fathom.kinds.override_status import (
     acknowledged,
     observers,
 )
-from fathom.kinds.scheduler_override import ChangeState, Effect, Residue, SchedulerOverride
+from fathom.kinds.scheduler_override import OVERRIDES, ChangeState, Effect, Residue, SchedulerOverride
 from fathom.kinds.shape import read
+from fathom.model.decision import considered
 from fathom.model.objects import Obj
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL, ZONE_LABEL
 
@@ -234,6 +236,16 @@ def test_it_is_active_once_all_have_observed_it_and_the_servers_part_is_filled_i
     status = status_in(override(status=late), OverrideFacts())
     assert status["active"] is False
     assert conditions_in(status)["SchedulerOverrideObserved"] == ("False", "Waiting")
+
+
+def test_the_decision_cites_the_override_and_the_capacity_class_that_it_names() -> None:
+    obj, other = override(), {"metadata": {"name": "other"}, "spec": {}}
+    named = {**capacity_class(), "metadata": {**meta("recovery"), "resourceVersion": "7", "generation": 2}}
+    plan = plan_override(obj, struct(obj), OverrideFacts(classes=(other, named)), now=NOW, now_ns=NOW_NS)
+    assert plan.considered == (
+        considered(OVERRIDES, obj, decisive=True),
+        considered(CAPACITY_CLASSES, named, decisive=True),
+    )
 
 
 def test_what_is_written_already_is_not_written_again() -> None:

@@ -177,6 +177,13 @@ def test_a_drain_is_known_from_the_evictions_that_were_refused() -> None:
     assert answer.cause.endswith("; it is being drained by alice: 0 pods are being evicted, 1 stay")
 
 
+def test_an_eviction_that_was_refused_for_an_earlier_pod_of_the_name_is_no_drain() -> None:
+    """A pod's name is that of its slot: the pod that replaces it has the same."""
+    cordoned, kept = node("n1", unschedulable=True), pod("web-0")
+    refused = write("alice", kept, verb="create", subresource="eviction", code=429, revision=0, at_s=-700)
+    assert "drained" not in explain(cordoned, kept, audit=(refused,)).summary
+
+
 def test_a_lost_node_comes_before_its_cordon() -> None:
     lost = node(
         "n1",

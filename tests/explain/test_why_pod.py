@@ -666,6 +666,10 @@ def test_an_eviction_says_who_asked_for_it() -> None:
         why(evidence(pods=[held], nodes=[node("a")], audit=(entry,))).summary
     )
     assert "no data about who asked for it" in why(evidence(pods=[held], nodes=[node("a")])).summary
+    earlier = msgspec.structs.replace(entry, uid="uid-of-an-earlier-pod-of-the-name")
+    assert "no data about who asked for it" in (
+        why(evidence(pods=[held], nodes=[node("a")], audit=(earlier,))).summary
+    )
 
 
 # Options of the question.

@@ -109,6 +109,32 @@ def test_a_process_that_was_killed_is_known_to_the_one_that_is_started_in_its_pl
     assert second.startswith("holder-")
 
 
+def test_a_process_without_a_tape_is_known_by_the_directory_that_it_held(tmp_path: Path) -> None:
+    """That of its journal, for example: whoever holds it next knows that the process before has ended."""
+    asked: list[str] = []
+
+    class Noting(Answering):
+        def start(self, number: int, ask: Ask, *, stream: bool) -> None:
+            asked.append(ask.target.partition("?after=")[2])
+            super().start(number, ask, stream=stream)
+
+    async def killed() -> str:
+        options: dict[str, Any] = {"connect": Noting, "outside": outside(), "held": tmp_path}
+        running = asyncio.create_task(
+            RecordedProcess("tests.replay.test_flight:begin_holder", {}, **options).run()
+        )
+        await until(lambda: len(asked) > 5 and (tmp_path / "identity").exists())
+        running.cancel()  # No signal: it releases nothing.
+        await asyncio.wait((running,))
+        return (tmp_path / "identity").read_text()
+
+    first = asyncio.run(killed())
+    assert (set(asked), first.partition("-")[0]) == ({""}, "holder")
+    asked.clear()
+    asyncio.run(killed())
+    assert set(asked) == {first}
+
+
 def test_an_identity_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (tmp_path / "identity").write_bytes(b"\xff")
 

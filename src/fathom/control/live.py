@@ -49,16 +49,25 @@ async def run_live(
     stop: asyncio.Event,
     outside: Outside | None = None,
     tape: DiskTape | None = None,
+    held: Path | None = None,
     journal: Journal | None = None,
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """Runs on the host's loop until `stop` is set and running passes have finished. Raises the error that
-    made it impossible to go on."""
+    made it impossible to go on. `held`: see RecordedProcess."""
     for name in settings.controllers:
         load_controller(name)  # Fail now, while the error can still be reported.
     flight = flight_to(
-        server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
+        server,
+        ENTRY,
+        settings,
+        outside=outside,
+        tape=tape,
+        held=held,
+        journal=journal,
+        log=log,
+        metrics=metrics,
     )
     await fly(flight, stop, component="the controllers")
 
@@ -77,6 +86,7 @@ def flight_to(
     *,
     outside: Outside | None = None,
     tape: DiskTape | None = None,
+    held: Path | None = None,
     journal: Journal | None = None,
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
@@ -88,6 +98,7 @@ def flight_to(
         connect=lambda host: HttpBackend(host, server),
         outside=outside or live(),
         tape=tape,
+        held=held,
         about={"server": server.url},
         journal=journal,
         log=log,

@@ -9,8 +9,9 @@ first, and may drain its workers without releasing its lease; then a new Domain 
 old one left (`Inside.estate`) and with its identity (`Birth.predecessor`: the host saw it stop, so its lease
 need not expire first). Writes that were cut off are unknown outcomes; stable identities make them safe.
 
-The identity is also kept in a file beside the tape. A process that was killed and is started again reads it:
-only one process can hold the tape's lock, so the one before it has ended, and its lease need not expire.
+The identity is also kept in a file beside the tape, or beside the journal of a process without a tape. A
+process that was killed and is started again reads it: only one process can hold the lock of that directory,
+so the one before it has ended, and its lease need not expire.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class _PassedOn(msgspec.Struct, frozen=True):
 
 
 class RecordedProcess:
-    """`run` returns after `stop`. Without a tape nothing is recorded, and there is only one incarnation."""
+    """`run` returns after `stop`. Without a tape nothing is recorded, and there is only one incarnation.
+
+    `held`: a directory that no other process can hold meanwhile, such as its journal's."""
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class RecordedProcess:
         connect: Connect,
         outside: Outside,
         tape: DiskTape | None = None,
+        held: Path | None = None,
         about: dict[str, Any] | None = None,
         journal: Journal | None = None,
         log: Log | None = None,
@@ -89,6 +93,7 @@ class RecordedProcess:
         self._connect = connect
         self._outside = outside
         self._tape = tape
+        self._held = held if tape is None else tape.directory
         self._about = {"host": platform.node(), "pid": os.getpid(), **(about or {})}
         self._journal = journal or NoJournal()
         self._log = log or NoLog()
@@ -177,7 +182,7 @@ class RecordedProcess:
 
     @property
     def _identity_file(self) -> Path | None:
-        return None if self._tape is None else self._tape.directory / "identity"
+        return None if self._held is None else self._held / "identity"
 
     def _identity_kept(self) -> str:
         if self._identity_file is None:

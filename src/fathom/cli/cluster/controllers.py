@@ -117,6 +117,7 @@ async def run_controllers(
             server,
             stop=stop,
             tape=tape,
+            held=journal.directory,
             journal=traced(journal, traces, WHO),
             log=log,
             metrics=metrics,

@@ -155,6 +155,7 @@ async def run_scheduler(
             server,
             stop,
             tape=tape,
+            held=None if journal is None else journal.directory,
             journal=None if timed is None else traced(timed, traces, process),
             log=log,
             metrics=metrics,

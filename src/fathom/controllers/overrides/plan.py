@@ -27,6 +27,7 @@ from fathom.controllers.overrides.plan_end import Undoing, plan_undoing
 from fathom.controllers.overrides.plan_evictions import next_evictions
 from fathom.controllers.overrides.plan_routes import NO_ACTIONS, plan_weights
 from fathom.controllers.overrides.plan_status import report
+from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.override_status import (
     DEGRADED,
     EFFECTIVE,
@@ -39,7 +40,7 @@ from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, overri
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.decision import considered
 from fathom.model.freshness import FRESH_S
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, key_of, metadata
 
 KIND = "SchedulerOverride"
 ENDED, UNDOING, RESIDUE, NOTHING_LEFT = "Ended", "Undoing", "Residue", "NothingLeft"
@@ -54,7 +55,10 @@ def plan_override(
         plan = _plan_end(obj, override, facts, now=now)
     else:
         plan = _plan_in_force(obj, override, facts, now=now, now_ns=now_ns)
-    return msgspec.structs.replace(plan, considered=(considered(OVERRIDES, obj, decisive=True),))
+    named = override.spec.changes.allow_reserved_capacity_class
+    lent = [each for each in facts.classes if key_of(each).name == named]
+    cited = (considered(CAPACITY_CLASSES, each, decisive=True) for each in lent)
+    return msgspec.structs.replace(plan, considered=(considered(OVERRIDES, obj, decisive=True), *cited))
 
 
 def _plan_in_force(

@@ -59,7 +59,10 @@ def _evicted_by(case: PodCase) -> str:
     users = [
         entry.user
         for entry in case.evidence.audit
-        if entry.subresource == "eviction" and entry.wrote and (entry.namespace, entry.name) == case.key
+        if entry.subresource == "eviction"
+        and entry.wrote
+        and (entry.namespace, entry.name) == case.key
+        and entry.uid in {"", uid_of(case.pod)}
     ]
     return f"asked for by {users[-1]}" if users else "no data about who asked for it"
 

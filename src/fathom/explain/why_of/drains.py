@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fathom.controllers.pod_states import has_ended
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup
 from fathom.explain.why_of.lookups import BUDGETS, PODS, controller_uid, path_of, shown_names
+from fathom.model.audit import AuditEntry
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition
-from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
+from fathom.model.times import moment_ns
 
 EVICTED = "EvictionByEvictionAPI"
 
@@ -30,8 +34,8 @@ def drain_of(evidence: Evidence, node: Obj) -> Drain | None:
     ]
     evicted = [pod for pod in pods if _is_evicted(pod)]
     asked = [entry for entry in evidence.audit if entry.subresource == "eviction" and entry.resource == PODS]
-    on_node = {key_of(pod) for pod in pods}
-    refused = [entry for entry in asked if entry.code == 429 and (entry.namespace, entry.name) in on_node]
+    created = {key_of(pod): str(metadata(pod).get("creationTimestamp") or "") for pod in pods}
+    refused = [entry for entry in asked if entry.code == 429 and _is_about(entry, created)]
     if not evicted and not refused:
         return None
     staying = [pod for pod in pods if not is_deleting(pod)]
@@ -54,6 +58,13 @@ def _groups(evidence: Evidence, evicted: list[Obj], blocked: list[tuple[Obj, Obj
             for budget, pods in sorted(budgets.items())
         ),
     )
+
+
+def _is_about(entry: AuditEntry, created: Mapping[Key, str]) -> bool:
+    """Whether it is about one of these pods, and not about an earlier one of the same name: the entry of a
+    refused request may have no UID."""
+    since = created.get(Key(entry.namespace, entry.name))
+    return since is not None and (moment_ns(entry.time) or 0) >= (moment_ns(since) or 0)
 
 
 def _is_evicted(pod: Obj) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from fathom.client.http import ServerAddress
 from fathom.control.live import flight_to
@@ -68,13 +69,22 @@ async def run_scheduler_live(
     *,
     outside: Outside | None = None,
     tape: DiskTape | None = None,
+    held: Path | None = None,
     journal: Journal | None = None,
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """Run on the host's event loop until `stop` is set and the requests under way are done. Raises the error
-    that ended the scheduler, if any."""
+    that ended the scheduler, if any. `held`: see RecordedProcess."""
     flight = flight_to(
-        server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
+        server,
+        ENTRY,
+        settings,
+        outside=outside,
+        tape=tape,
+        held=held,
+        journal=journal,
+        log=log,
+        metrics=metrics,
     )
     await fly(flight, stop, component="the scheduler")
