@@ -20,7 +20,7 @@ def holds(name: str, seed: str, strategy: Strategy = "random") -> None:
     must_hold(SCENARIOS[name], plan_of(SCENARIOS[name], seed, strategy))
 
 
-@pytest.mark.parametrize(("number", "name"), enumerate(SCENARIOS), ids=SCENARIOS)
+@pytest.mark.parametrize(("number", "name"), list(enumerate(SCENARIOS)), ids=SCENARIOS)
 def test_a_scenario_holds_whatever_goes_wrong(number: int, name: str) -> None:
     holds(name, str(1 + number % 2), STRATEGIES[number % 2])
 

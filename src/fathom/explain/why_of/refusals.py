@@ -6,7 +6,6 @@ it is about: `why/quota_refusals`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -16,7 +15,7 @@ from fathom.explain import kubernetes_texts
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.kubernetes_texts import QuotaRefusal
 from fathom.explain.why.answer import NOBODY, Change
-from fathom.explain.why.commands import word
+from fathom.explain.why.commands import kubectl, word
 from fathom.explain.why.quota_refusals import boundary_at, refused_by_quota
 from fathom.explain.why_of.lookups import RESOURCE_QUOTAS, event_message, events_of, ref
 from fathom.model.conditions import conditions_of, find_condition
@@ -121,8 +120,8 @@ def _with_requests(namespace: str, target: str, refusal: QuotaRefusal) -> Change
     for name in refusal.needs:
         which, _, resource = name.rpartition(".")
         flags.setdefault(which or "requests", []).append(f"{resource}={_EXAMPLES.get(resource, '1')}")
-    set_to = shlex.join(f"--{which}={','.join(amounts)}" for which, amounts in flags.items())
-    command = f"kubectl set resources {word(target)} -n {word(namespace)} {set_to}"
+    options = [f"--{which}={','.join(amounts)}" for which, amounts in flags.items()]
+    command = kubectl("set", "resources", target, "-n", namespace, *options)
     return Change(f"set {refusal.needs_text}", command, _owner(target))
 
 
