@@ -35,10 +35,10 @@ Operation = dict[str, object]
 Path = Sequence[str | int]  # ('spec', 'containers', 0, 'image')
 
 
-def word(text: str) -> str:
+def word(named: str) -> str:
     """As one word of a command. Texts of the cluster may hold anything, also another command, or an option of
     this one: no name begins with '-', so there a person has to put in what is meant."""
-    return "NAME" if text.startswith("-") else shlex.quote(text)
+    return "NAME" if named.startswith("-") else shlex.quote(named)
 
 
 def kubectl(*words: str, namespace: str = "") -> str:
