@@ -1,8 +1,5 @@
-"""Who may do what to an override, cell by cell, with kubectl and real credentials.
-
-As in tests/security/test_override_matrix.py, the table is written by hand: it must not follow from the table
-that the server follows. (Nodes and fathom's own accounts do not use kubectl: that table has them.)
-"""
+"""Each cell of who may do what to an override: with kubectl, with raw requests over TLS, with `kubectl --as`.
+The table and the people are those of `override_matrix`."""
 
 from __future__ import annotations
 
@@ -10,63 +7,31 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-import yaml
 from tests.clients.kubectl import As, Done, Kubectl, manifest
 from tests.clients.objects import Obj
+from tests.clients.override_matrix import (
+    APPROVED,
+    CELLS,
+    DEEDS,
+    MERGE,
+    OWN,
+    SYSTEM,
+    RawClient,
+    cells,
+    drain,
+    gathered,
+    propose,
+    waiting,
+)
+from tests.clients.running import Server
 from tests.clients.test_kubectl_overrides import override
 
-pytestmark = pytest.mark.kubectl
+# By raw requests and by impersonation they are in every run too, without sockets: tests/security.
+pytestmark = [pytest.mark.kubectl, pytest.mark.full]
 
-# Columns as in DEEDS. y: allowed. The author has written the override that is tried on; it needs approval.
-#                 create drain approve extend end status finalizer
-CELLS: dict[str, str] = {
-    "viewer":        "  .     .      .      .     .    .       .",
-    "editor":        "  .     .      .      .     .    .       .",
-    "admin":         "  y     .      y      y     y    .       .",
-    "author":        "  y     .      .      y     y    .       .",
-    "cluster-admin": "  y     y      y      y     y    y       y",
-    "bot":           "  y     .      .      y     y    .       .",
-}  # fmt: skip
-ROLES = {"viewer": "view", "editor": "edit", "admin": "admin", "author": "admin"}
-
-Deed = Callable[[Kubectl, str, str], Done]  # Who, the namespace, the override.
-
-
-def _patched(patch: Obj, *options: str) -> Deed:
-    def deed(who: Kubectl, _: str, name: str) -> Done:
-        words = " ".join(("patch scheduleroverride", name, *options, "--type=merge -p"))
-        return who.run(words, json.dumps(patch))
-
-    return deed
-
-
-def _approved(who: Kubectl, namespace: str, name: str) -> Done:
-    """kubectl knows no subresource `approval`, but raw paths."""
-    raw = f"/apis/fathom.dev/v1alpha1/namespaces/{namespace}/scheduleroverrides/{name}"
-    current = json.loads(who.ok(f"get --raw {raw}"))
-    current["status"]["approval"]["approved"] = True
-    return who.run(f"replace --raw {raw}/approval -f -", stdin=json.dumps(current))
-
-
-def _drain(who: Kubectl, namespace: str, name: str) -> Done:
-    drain = override(f"{namespace}-{name}", drain=True)
-    drain["spec"]["target"] = "node/nowhere"
-    return who.within("fathom-system").run("create -f -", stdin=manifest(drain))
-
-
-def _create(who: Kubectl, _: str, name: str) -> Done:
-    return who.run("create -f -", stdin=manifest(override(f"new-{name}", pauseRollout=True)))
-
-
-DEEDS: dict[str, Deed] = {
-    "create": _create,
-    "drain": _drain,
-    "approve": _approved,
-    "extend": _patched({"spec": {"expiresAfter": "30m", "reason": "more"}}),
-    "end": lambda who, _, name: who.run(f"delete scheduleroverride {name} --wait=false"),
-    "status": _patched({"status": {"active": True}}, "--subresource=status"),
-    "finalizer": _patched({"metadata": {"finalizers": None}}),
-}
+LONGER = {"spec": {"expiresAfter": "30m", "reason": "more"}}
+STATUS = {"status": {"active": True}}
+BARE = {"metadata": {"finalizers": None}}
 
 
 @pytest.fixture
@@ -75,45 +40,143 @@ def approvals(kubectl: Kubectl, namespace: str) -> Iterator[None]:
     kubectl.ok(limits, '{"spec":{"approvals":"on"}}')
     yield
     kubectl.ok(limits, '{"spec":{"approvals":"off"}}')
-    system = kubectl.within("fathom-system")
+    system = kubectl.within(SYSTEM)
     for name in system.ok("get scheduleroverrides -o name").split():
         if namespace in name:
             system.ok(f"delete {name} --wait=false")
             system.run(f"patch {name} --type=merge -p", '{"metadata":{"finalizers":null}}')
 
 
-def _waiting(name: str) -> Obj:
-    """One that needs approval, and has nothing to do with the others."""
-    made = override(name, trafficWeights={"eu": 1})
-    made["spec"]["target"] = f"workload/{name}"
-    return made
+# By kubectl. `how`: options that say as whom, '' as oneself.
 
 
-def _bot(kubectl: Kubectl, person: As) -> Kubectl:
-    """A service account that administers the namespace."""
-    kubectl.ok("create serviceaccount bot")
-    kubectl.ok(f"create rolebinding bot --clusterrole=admin --serviceaccount={kubectl.namespace}:bot")
-    somebody = person("somebody")
-    config = yaml.safe_load(somebody.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": kubectl.ok("create token bot").strip()}
-    somebody.kubeconfig.write_text(yaml.safe_dump(config))
-    return somebody
+def _patched(who: Kubectl, how: str, name: str, patch: Obj, options: str = "") -> Done:
+    return who.run(f"patch scheduleroverride {name} {options} --type=merge {how} -p", json.dumps(patch))
 
 
-@pytest.mark.full  # By raw requests and by impersonation they are in every run: tests/security.
+def _approved(who: Kubectl, how: str, path: str, change: Callable[[Obj], Obj]) -> Done:
+    """kubectl knows no subresource `approval`, but raw paths."""
+    raw = f"{OWN}/{who.namespace}/{path}"
+    current = json.loads(who.ok(f"get --raw {raw} {how}"))
+    current["status"] = change(current.get("status") or {})
+    return who.run(f"replace --raw {raw}/approval {how} -f -", stdin=json.dumps(current))
+
+
+def _decided(status: Obj) -> Obj:
+    return {**status, "approval": {**status["approval"], **APPROVED}}
+
+
+def by_kubectl(deed: str, who: Kubectl, how: str, name: str) -> Done:
+    match deed:
+        case "create":
+            new = manifest(override(f"new-{name}", pauseRollout=True))
+            return who.run(f"create {how} -f -", stdin=new)
+        case "drain":
+            made = manifest(drain(f"{who.namespace}-{name}"))
+            return who.within(SYSTEM).run(f"create {how} -f -", stdin=made)
+        case "approve":
+            return _approved(who, how, f"scheduleroverrides/{name}", _decided)
+        case "extend":
+            return _patched(who, how, name, LONGER)
+        case "end":
+            return who.run(f"delete scheduleroverride {name} --wait=false {how}")
+        case "status":
+            return _patched(who, how, name, STATUS, "--subresource=status")
+        case "finalizer":
+            return _patched(who, how, name, BARE)
+    return _approved(who, how, f"repairproposals/{name}", lambda status: {**status, **APPROVED})
+
+
+def tried(who: Kubectl, how: str, prefix: str) -> dict[str, str]:
+    row = {}
+    for deed in DEEDS:
+        answer = by_kubectl(deed, who, how, f"{prefix}-{deed}")
+        assert answer.code == 0 or "orbidden" in answer.err, (prefix, deed, answer.err)
+        row[deed] = "." if answer.code else "y"
+    return row
+
+
+def prepare(server: Server, people: dict[str, Kubectl], *prefixes: str) -> None:
+    """What each of them tries its deeds on."""
+    author = people["author"]
+    author.create(*(waiting(f"{prefix}-{deed}") for prefix in prefixes for deed in DEEDS))
+    propose(server, author.namespace, *(f"{prefix}-proposal" for prefix in prefixes))
+    people["cluster-admin"].within(SYSTEM).ok("delete lease controllers")  # Nobody leads, here.
+
+
 @pytest.mark.usefixtures("approvals")
-def test_each_cell_by_kubectl(kubectl: Kubectl, person: As, namespace: str) -> None:
-    people = {"cluster-admin": kubectl, "bot": _bot(kubectl, person)}
-    for who, role in ROLES.items():
-        people[who] = person(who)
-        kubectl.ok(f"create rolebinding {who} --clusterrole={role} --user={who}")
-    people["author"].create(*(_waiting(f"{who}-{deed}") for who in CELLS for deed in DEEDS))
-    done: dict[str, str] = {}
+def test_each_cell_by_kubectl(server: Server, kubectl: Kubectl, person: As) -> None:
+    people = gathered(kubectl, person)
+    prepare(server, people, *CELLS)
+    assert {who: tried(people[who], "", who) for who in CELLS} == {who: cells(who) for who in CELLS}
+
+
+# By raw requests.
+
+
+def requests(namespace: str, name: str) -> dict[str, tuple[str, str, Obj | None]]:
+    mine, proposals = f"{OWN}/{namespace}/scheduleroverrides", f"{OWN}/{namespace}/repairproposals"
+    one = f"{mine}/{name}"
+    return {
+        "create": ("POST", mine, override(f"new-{name}", pauseRollout=True)),
+        "drain": ("POST", f"{OWN}/{SYSTEM}/scheduleroverrides", drain(f"{namespace}-{name}")),
+        "approve": ("PATCH", f"{one}-approve/approval", {"status": {"approval": APPROVED}}),
+        "extend": ("PATCH", f"{one}-extend", LONGER),
+        "end": ("DELETE", f"{one}-end", None),
+        "status": ("PATCH", f"{one}-status/status", STATUS),
+        "finalizer": ("PATCH", f"{one}-finalizer", BARE),
+        "proposal": ("PATCH", f"{proposals}/{name}-proposal/approval", {"status": APPROVED}),
+    }
+
+
+@pytest.mark.usefixtures("approvals")
+def test_each_cell_by_raw_requests_over_tls(
+    server: Server, kubectl: Kubectl, person: As, namespace: str
+) -> None:
+    people = gathered(kubectl, person)
+    prepare(server, people, *CELLS)
     for who in CELLS:
-        cells = []
-        for deed, act in DEEDS.items():
-            answer = act(people[who], namespace, f"{who}-{deed}")
-            assert answer.code == 0 or "orbidden" in answer.err, (who, deed, answer.err)
-            cells.append("." if answer.code else "y")
-        done[who] = " ".join(cells)
-    assert done == {who: " ".join(cells.split()) for who, cells in CELLS.items()}
+        client, row = RawClient(server.url, people[who].kubeconfig), {}
+        for deed, (method, path, body) in requests(namespace, who).items():
+            media = MERGE if method == "PATCH" else "application/json"
+            code, answer = client.send(method, path, body, media)
+            assert code in {200, 201, 403}, (who, deed, answer)
+            row[deed] = "." if code == 403 else "y"
+        assert (who, row) == (who, cells(who))
+
+
+# By impersonation. Deeds that stay refused to the real user in whatever name.
+
+LOST = {"cluster-admin": (), "author": ("approve",), "bot": ("approve", "proposal")}
+ACTS_AS = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "rules": [
+        {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users", "groups", "serviceaccounts"]}
+    ],
+}
+
+
+def as_whom(who: str, namespace: str) -> str:
+    if who == "cluster-admin":
+        return "--as=boss --as-group=system:masters"
+    name = f"system:serviceaccount:{namespace}:bot" if who == "bot" else who
+    return f"--as={name} --as-group=system:authenticated"
+
+
+@pytest.mark.usefixtures("approvals")
+@pytest.mark.parametrize("real", LOST)
+def test_each_cell_by_kubectl_in_the_name_of_another(
+    real: str, server: Server, kubectl: Kubectl, person: As, namespace: str
+) -> None:
+    people, everywhere = gathered(kubectl, person), kubectl.within("")
+    subject = f"--serviceaccount={namespace}:bot" if real == "bot" else f"--user={real}"
+    everywhere.create({**ACTS_AS, "metadata": {"name": namespace}})
+    everywhere.ok(f"create clusterrolebinding {namespace} --clusterrole={namespace} {subject}")
+    try:
+        prepare(server, people, *CELLS)
+        for who in CELLS:
+            row = tried(people[real], as_whom(who, namespace), who)
+            assert (who, row) == (who, cells(who, *LOST[real]))
+    finally:
+        everywhere.ok(f"delete clusterrolebinding/{namespace} clusterrole/{namespace}")
