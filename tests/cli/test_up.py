@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -67,6 +68,22 @@ def test_it_says_how_to_use_it_and_stops_cleanly_when_told(
     assert rest.splitlines()[-1:] == (["stopped gateway, deciders, api"] if command == CLUSTER else [])
     assert process.returncode == 0
     assert "Traceback" not in errors
+
+
+def test_a_cluster_that_is_ready_says_what_to_type_next(tmp_path: Path) -> None:
+    with up(tmp_path / "data", command=CLUSTER) as (process, _):
+        assert process.stdout is not None
+        page, *lines = (process.stdout.readline() for _ in range(6))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert page.startswith("page     https://127.0.0.1:")
+    assert [re.sub(r"^  \S*fathom ", "  fathom ", line) for line in lines] == [
+        "next, in another terminal, after the export above:\n",
+        "  fathom get nodes        what is there; kubectl works too\n",
+        "  fathom apply -f FILE    run something: docs/examples/web.yaml\n",
+        "  fathom why              whatever is stuck, why, and what to type\n",
+        "  fathom demo risk-api    an incident, from the rollout to the replay, on a cluster of its own\n",
+    ]
 
 
 def refused(command: tuple[str, ...], *arguments: str) -> str:
