@@ -198,7 +198,7 @@ def memory(place: Place) -> Trouble:
     place.event_of_an_older_failure("Unhealthy", "Liveness probe failed: refused")
     place.create(pod("web", "python3", "-c", HUNGRY, of=limits))
     doubled = f"{2 * int(limit[:-2])}Mi"
-    says = ("memory", f"its limit is {limit}", f"raise the memory limit of container main above {limit}")
+    says = ("memory peak", f"its limit is {limit}", f"raise the memory limit of container main above {limit}")
     return Trouble(steps=(Step(says=says, never=("probe",), fill={doubled: "256Mi"}),))
 
 

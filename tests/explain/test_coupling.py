@@ -139,7 +139,7 @@ NOTHING_MORE = frozenset({"NamespaceLifecycle", "TenantUse", "CapacityClassUse",
 def test_every_declared_kind_exists() -> None:
     kinds = {read.kind for actor in actors().values() for read in actor.reads}
     kinds |= {write.kind for actor in actors().values() for write in actor.writes}
-    assert {kind for kind in kinds if not resource_of(kind)} == {"*", "PodMetrics"}
+    assert {kind for kind in kinds if not resource_of(kind)} == {"*"}
 
 
 @pytest.mark.parametrize(

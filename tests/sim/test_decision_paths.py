@@ -1,19 +1,13 @@
-"""The eight links of a decision's path, for a scheduler's decision and for controllers': found by ids alone.
-
-    desired -> queued -> read -> decided -> written -> observed -> status -> next actor
-
-In a list of decisions the links are fields, and revisions of what was written; in a timeline they are fields
-of the decision's entry, and edges.
-"""
+"""The eight links of a decision's path, for a scheduler's decision and for controllers': found by ids alone,
+in the records of simulated worlds (tests/decision_links.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import msgspec
 import pytest
+from tests.decision_links import Document, assert_in_timeline, whole_decisions
 from tests.deep import first_few
 
 from fathom.ask.decisions import VisibleParts, decision_object
@@ -25,8 +19,6 @@ from fathom.sim.report.live_records import LiveRecords, recorded_decisions
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.world.scenario import ScenarioRun, plan_of, sweep
 
-Document = dict[str, Any]
-
 WHOLE = TimelineSpec(fold=False, entries_max=1_000_000)
 # Scenario, who decides, and what it writes when it acts.
 ROLLBACK, RESERVATIONS = "pending-after-rollback", "reservations"
@@ -37,10 +29,6 @@ CASES = [
     (ROLLBACK, "autoscaling", "deployments.apps"),
     (RESERVATIONS, "repair-reservations", "reservations.fathom.dev"),
 ]
-# Kubernetes knows no condition of a ReplicaSet that goes well: its status has counts and the generation.
-WITHOUT_CONDITIONS = frozenset({"replicasets"})
-# What it released is its own to remove, a minute later: it acts next itself.
-ACTS_NEXT_ITSELF = frozenset({"repair-reservations"})
 
 
 @cache
@@ -73,89 +61,13 @@ def timeline(scenario: str, decision: Document) -> Document:
     return shown
 
 
-def whole_decisions(scenario: str, controller: str, resource: str) -> list[Document]:
-    """The controller's decisions that have all links."""
-    mine = [each for each in decisions(scenario) if each["spec"]["controller"] == controller]
-    return [
-        each
-        for each in mine
-        if has_own_links(each) and is_reported(each, mine) and next_decisions(each, resource, scenario)
-    ]
-
-
-def has_own_links(decision: Document) -> bool:
-    spec, status = decision["spec"], decision["status"]
-    seen = spec.get("seen", {}).values()
-    return (
-        bool(spec["subject"]["uid"])
-        and spec["subject"].get("generation") == spec.get("observedGeneration", 0) > 0
-        and spec.get("queuedMs", -1) >= 0
-        and any(seen)
-        and all(kind["revision"] > 0 and "ageMs" in kind for kind in seen)
-        and (
-            not spec["controller"].startswith("scheduler") or bool(spec.get("scores") or spec.get("filters"))
-        )
-        and status["result"] == "committed"
-    )
-
-
-def is_reported(decision: Document, mine: list[Document]) -> bool:
-    """With a condition of its own, or with one that the same controller wrote about this generation."""
-    subject = decision["spec"]["subject"]
-    return decision["spec"]["controller"] in WITHOUT_CONDITIONS or any(
-        other["spec"].get("condition") and other["spec"]["subject"] == subject for other in mine
-    )
-
-
-def next_decisions(decision: Document, resource: str, scenario: str) -> list[str]:
-    """Decisions that were woken by what this one wrote: by object and revision."""
-    controller = decision["spec"]["controller"]
-    written = {
-        (outcome["object"]["resource"], outcome["object"]["name"], outcome["revision"])
-        for outcome in decision["status"]["outcomes"]
-        if outcome.get("revision") and outcome["object"]["resource"] == resource
-    }
-    return [
-        each["metadata"]["name"]
-        for each in decisions(scenario)
-        if (each["spec"]["controller"] != controller) is (controller not in ACTS_NEXT_ITSELF)
-        and (cause := each["spec"]["cause"]).get("revision")
-        and (cause["resource"], cause["name"], cause["revision"]) in written
-    ]
-
-
 @pytest.mark.parametrize(("scenario", "controller", "resource"), first_few(CASES, 2))
 def test_a_list_of_decisions_has_all_eight_links(scenario: str, controller: str, resource: str) -> None:
-    assert whole_decisions(scenario, controller, resource)
+    assert whole_decisions(decisions(scenario), controller, resource)
 
 
 @pytest.mark.parametrize(("scenario", "controller", "resource"), CASES)
 def test_a_timeline_has_all_eight_links(scenario: str, controller: str, resource: str) -> None:
-    decision = whole_decisions(scenario, controller, resource)[0]
-    shown = timeline(scenario, decision)
-    entries = {entry["id"]: entry for entry in shown["entries"]}
-    entry = entries[f"decision:{decision['metadata']['name']}"]
-    path, spec = entry["path"], decision["spec"]
-    assert entry["object"]["uid"] == spec["subject"]["uid"]
-    assert entry["generation"] == path["observedGeneration"] == spec["observedGeneration"]
-    assert path["queuedMs"] == spec["queuedMs"]
-    read = {kind: seen["revision"] for kind, seen in path["read"].items()}
-    assert read == {kind: seen["revision"] for kind, seen in spec["seen"].items()}
-    assert path.get("scores", {}) == spec.get("scores", {})
-    assert path.get("condition", "") == spec.get("condition", "")
-    assert all(result["result"] == "committed" for result in path["results"])
-    assert all(result["revision"] > 0 for result in path["results"])
-    following = set(next_decisions(decision, resource, scenario))
-    assert following & set(followers(entry["id"], resource, shown["edges"], entries)), "nobody acts next"
-
-
-def followers(
-    decision: str, resource: str, edges: list[Document], entries: dict[str, Document]
-) -> Iterator[str]:
-    """Ids of the decisions that follow from what the decision wrote."""
-    for wrote in edges:
-        is_write = wrote["cause"] == decision and wrote["kind"] == "wrote"
-        if is_write and entries[wrote["effect"]]["object"]["resource"] == resource:
-            for woke in edges:
-                if woke["cause"] == wrote["effect"] and woke["kind"] == "woke":
-                    yield entries[woke["effect"]]["ids"]["decision"]
+    listed = decisions(scenario)
+    decision = whole_decisions(listed, controller, resource)[0]
+    assert_in_timeline(decision, resource, timeline(scenario, decision), listed)

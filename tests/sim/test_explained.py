@@ -21,7 +21,7 @@ def told(scenario: Scenario, seed: str = "1", **changes: Any) -> Result:
     return tell(scenario, plan)
 
 
-@pytest.mark.parametrize("resource", first_few(["deployments.apps", "nodes", "jobs.batch", "services"], 2))
+@pytest.mark.parametrize("resource", first_few([*explanations.TROUBLED], 2))
 def test_an_answer_that_hides_trouble_is_a_violation(resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def all_is_well(evidence: Evidence) -> Explanation:
         answer = why(evidence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from fathom.explain.evidence import ObjectRef
@@ -9,6 +10,7 @@ from fathom.explain.timeline.answer import answer
 from fathom.explain.timeline.timeline import Timeline, TimelineSpec
 from fathom.explain.timeline.writes import Writes
 from fathom.model.audit import AuditEntry
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.sim.checkers.timelines import FOUND_MIN, ComparedEdges, compare_all
@@ -85,6 +87,23 @@ def test_an_edge_joined_by_name_is_found_to_be_false(monkeypatch: pytest.MonkeyP
     chronicle = chronicle_of("names-are-used-again", "1")
     monkeypatch.setattr(Writes, "waking", by_name)
     assert compared(chronicle).false
+
+
+def as_retry(event: DecisionMade, of: str) -> DecisionMade:
+    cause = WakeCause("retry", decision=of)
+    return msgspec.structs.replace(event, decision=msgspec.structs.replace(event.decision, cause=cause))
+
+
+def test_a_retry_of_what_another_has_decided_is_found_to_be_false() -> None:
+    """Each decision names the one before as what it tries again, whoever made that."""
+    chronicle = chronicle_of("rollback-among-others", "1")
+    before = ""
+    for at, event in enumerate(chronicle.events):
+        if isinstance(event, DecisionMade):
+            chronicle.events[at] = as_retry(event, before)
+            before = event.decision.id
+    false = compared(chronicle).false
+    assert any(edge.partition(": ")[2].count("decision:") == 2 for edge in false), false[:5]
 
 
 @pytest.mark.full

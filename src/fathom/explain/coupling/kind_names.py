@@ -20,6 +20,9 @@ STORE_ONLY = {
     "ServiceClaim": "serviceclaims.fathom.dev",
     "TenantLedger": "tenantledgers.fathom.dev",
 }
+# Resources of the API, not of the store: what agents measure.
+SERVED_ONLY = {"PodMetrics": "pods.metrics.k8s.io"}
+NOT_IN_REGISTRY = {**STORE_ONLY, **SERVED_ONLY}
 
 
 @cache
@@ -31,8 +34,8 @@ def _kinds() -> dict[str, Kind]:
 @cache
 def _names() -> tuple[dict[str, str], dict[str, str]]:
     """Kind -> resource, and any name in lower case -> kind."""
-    resources, kinds = dict(STORE_ONLY), {name.lower(): name for name in STORE_ONLY}
-    kinds |= {resource: kind for kind, resource in STORE_ONLY.items()}
+    resources, kinds = dict(NOT_IN_REGISTRY), {name.lower(): name for name in NOT_IN_REGISTRY}
+    kinds |= {resource: kind for kind, resource in NOT_IN_REGISTRY.items()}
     for kind in _kinds().values():
         # The group that was first has the name: `Event` is the core group's.
         resources.setdefault(kind.kind, kind.resource)

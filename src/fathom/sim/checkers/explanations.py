@@ -1,7 +1,8 @@
 """A subject that is not as wanted never gets the answer that all is well.
 
 What is as wanted is judged here from the store alone, without the code that explains: counts of ready pods on
-reachable nodes, completions, endpoints. The explanation of each subject that falls short must say so.
+reachable nodes, completions, endpoints, objects that are named and do not exist. The explanation of each
+subject that falls short must say so.
 """
 
 from __future__ import annotations
@@ -116,11 +117,43 @@ def _pod(world: World, pod: Obj) -> str:
     return f"its phase is {lookup(pod, 'status', 'phase')}, and it is not ready"
 
 
+def _autoscaler(world: World, autoscaler: Obj) -> str:
+    target = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+    workload = Key(key_of(autoscaler).namespace, str(target.get("name")))
+    if target.get("kind") != "Deployment" or world.get(DEPLOYMENTS, workload) is not None:
+        return ""
+    return f"its target {workload.name} does not exist"
+
+
+def _budget(world: World, budget: Obj) -> str:
+    labels, wanted = lookup(budget, "spec", "selector", "matchLabels"), lookup(budget, "spec", "minAvailable")
+    pods = [
+        pod
+        for pod in world.list("pods", key_of(budget).namespace)
+        if labels and labels.items() <= labels_of(pod).items() and not is_deleting(pod)
+    ]
+    ready = sum(is_true(pod, "Ready") for pod in pods)
+    return (
+        f"{ready} of {wanted} pods are ready" if pods and isinstance(wanted, int) and ready < wanted else ""
+    )
+
+
+def _rollout(world: World, rollout: Obj) -> str:
+    phase, policy = lookup(rollout, "status", "phase"), str(lookup(rollout, "spec", "to"))
+    if phase == "RolledBack":
+        return "it was rolled back"
+    exists = world.get("schedulingpolicies.fathom.dev", Key("", policy)) is not None
+    return "" if exists or phase == "Complete" else f"its policy {policy} does not exist"
+
+
 TROUBLED: dict[str, Callable[[World, Obj], str]] = {
     DEPLOYMENTS: _deployment,
     REPLICA_SETS: _replica_set,
     JOBS: _job,
     "services": _service,
+    "horizontalpodautoscalers.autoscaling": _autoscaler,
+    "poddisruptionbudgets.policy": _budget,
+    "policyrollouts.fathom.dev": _rollout,
     "nodes": _node,
     "pods": _pod,
 }

@@ -100,7 +100,7 @@ def is_true(edge: Edge, true: ObjectTimelines, timeline: Timeline) -> bool:
     if edge.effect.startswith("decision:"):
         decision = edge.effect.removeprefix("decision:")
         if edge.cause.startswith("decision:"):
-            return edge.cause.removeprefix("decision:") in true.decisions
+            return _goes_on_from(edge.cause.removeprefix("decision:"), decision, true)
         return true.was_delivered(edge.cause, decision) and _is_named(edge, true)
     if edge.effect.startswith("write:"):
         written = true.writes.get(edge.effect)
@@ -110,6 +110,21 @@ def is_true(edge: Edge, true: ObjectTimelines, timeline: Timeline) -> bool:
     if edge.effect.startswith("condition:"):
         return _changed_condition(edge, true)
     return _is_reported(edge, true, timeline)
+
+
+def _goes_on_from(earlier: str, later: str, true: ObjectTimelines) -> bool:
+    """Only who has decided can try it again: the same incarnation, for the same object, and later. Of a pass
+    that raised, the record has no UID."""
+    before, after = true.decisions.get(earlier), true.decisions[later]
+    if before is None or before.id >= after.id:
+        return False
+    one, other = (made.decision.subject for made in (before, after))
+    return (
+        (before.process, before.incarnation) == (after.process, after.incarnation)
+        and before.decision.controller == after.decision.controller
+        and (one.resource, one.namespace, one.name) == (other.resource, other.namespace, other.name)
+        and (one.uid == other.uid or not one.uid or not other.uid)
+    )
 
 
 def _is_named(edge: Edge, true: ObjectTimelines) -> bool:

@@ -11,6 +11,7 @@ from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers.explanations import troubles
+from fathom.sim.scenarios.drains import BUDGETS
 from fathom.sim.scenarios.loads import HIGH, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.real import (
     DECIDERS,
@@ -154,8 +155,9 @@ def _phase(world: World) -> str:
 )
 async def stuck_workloads_are_explained(world: World) -> None:
     """Workloads wait for capacity, a quota, an image and a readiness probe; a rollout is paused, a Job is
-    suspended, a Service selects nothing, a node is cordoned: none of them is said to be well, and the list of
-    what is stuck has them all."""
+    suspended, a Service selects nothing, an autoscaler has no target, a policy does not exist, the pods of a
+    budget are not ready, a node is cordoned: none of them is said to be well, and the list of what is stuck
+    has them all."""
     run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("well", 2))
     await world.apply(DEPLOYMENTS, deployment("large", 2, cpu="500"))
@@ -166,6 +168,9 @@ async def stuck_workloads_are_explained(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("refused", 6))
     await world.apply(SERVICES, service("nothing"))
     await world.apply(JOBS, suspended("later"))
+    await world.apply(AUTOSCALERS, autoscaler("astray", 3))
+    await world.apply(BUDGETS, budget("guard", "large"))
+    await world.apply(ROLLOUTS, own("PolicyRollout", "to-none", {"to": "none"}))
     await world.sleep(60)
     await world.apply(
         DEPLOYMENTS, {**deployment("well", 2, tag=2), "spec": paused(deployment("well", 2, tag=2))}
@@ -174,8 +179,9 @@ async def stuck_workloads_are_explained(world: World) -> None:
     await world.heal_and_settle(quiet_s=90.0, within_s=1500)
     listed = {answer.subject.key.name for answer in stuck(world_evidence(world, "", Key("", "")))}
     names = {key.name for resource, key, _ in troubles(world) if resource not in {"pods", "replicasets.apps"}}
-    assert names == {"well", "large", "unready", "refused", "nothing", "later", "node-5"}, names
-    assert names <= listed, f"not listed: {names - listed}"
+    stuck_ones = {"well", "large", "unready", "refused", "nothing", "later", "node-5", "astray", "to-none"}
+    assert names == {*stuck_ones, "guard"}, names
+    assert stuck_ones <= listed, f"not listed: {stuck_ones - listed}"
 
 
 def paused(workload: Obj) -> Obj:
@@ -186,6 +192,13 @@ def service(selects: str) -> Obj:
     return {
         "metadata": {"name": selects},
         "spec": {"selector": {"app": selects}, "ports": [{"port": 80, "targetPort": 8080}]},
+    }
+
+
+def budget(name: str, app: str) -> Obj:
+    return {
+        "metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
     }
 
 
