@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from tests.cluster.living import Cluster, deployment, service, until
 
+from fathom.model.objects import Obj
+from fathom.model.times import SECOND_NS, moment_ns
+
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases"
 SERVICES = "/api/v1/namespaces/default/services"
 
 
@@ -120,6 +124,25 @@ def test_parts_that_are_killed_come_back_and_nothing_is_done_twice(cluster: Clus
     after = everybody(cluster, "heal", 4)
     assert {pod: pid for pod, pid in after.items() if pod in before} == before
     remove(cluster, "heal")
+
+
+def test_deciders_that_are_killed_lead_again_before_their_leases_run_out(cluster: Cluster) -> None:
+    """The process that is started in their place knows that they are dead."""
+    before = {name: lease(cluster, name) for name in ("scheduler", "controllers")}
+    os.kill(cluster.parts()["deciders"], signal.SIGKILL)
+    for name, old in before.items():
+        until(
+            lambda name=name, old=old: lease(cluster, name)["holderIdentity"] != old["holderIdentity"],  # type: ignore[misc]  # For this turn.
+            cluster.told,
+        )
+        new = lease(cluster, name)
+        waited_ns = (moment_ns(new["acquireTime"]) or 0) - (moment_ns(old["renewTime"]) or 0)
+        assert waited_ns < old["leaseDurationSeconds"] * SECOND_NS, (old, new)
+
+
+def lease(cluster: Cluster, name: str) -> Obj:
+    found: Obj = cluster.ask("GET", f"{LEASES}/{name}")["spec"]
+    return found
 
 
 def test_a_drained_node_is_empty_and_the_workload_whole(cluster: Cluster) -> None:
