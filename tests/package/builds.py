@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,11 @@ def environment(bin_directory: Path) -> dict[str, str]:
 
 
 @contextmanager
-def cluster(bin_directory: Path, place: Path, *words: str, user: int = 0) -> Iterator[subprocess.Popen[str]]:
-    """`fathom up` in the directory, ready; its pods are ended with it."""
-    command = [str(bin_directory / "fathom"), "up", "--port", "0", *words]
+def cluster(
+    bin_directory: Path, place: Path, *words: str, user: int = 0, below: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """`fathom up` in the directory, ready; its pods are ended with it. `below`: a command that starts it."""
+    command = [*below, str(bin_directory / "fathom"), "up", "--port", "0", *words]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place,
         env=environment(bin_directory), **as_user(user),

@@ -20,6 +20,11 @@ from tests.test_repo import MACHINE
 pytestmark = [pytest.mark.live, pytest.mark.full]
 
 NOBODY = 65534
+PROTECTED = """
+for each in /usr /etc /boot; do mount --bind $each $each; mount -o remount,bind,ro $each; done
+for home in /home /root; do mount -t tmpfs -o ro,mode=0 none $home; done
+exec "$@"
+"""
 POD = """
 apiVersion: v1
 kind: Pod
@@ -101,16 +106,43 @@ def test_a_user_who_can_write_neither_the_install_nor_a_home_runs_a_pod(installe
         pytest.skip("no Python here that every user may run")
     before = files_of(place / "venv")
     (work / "pod.yaml").write_text(POD)
+    examined = run(installed, work, "doctor", "--port", "0", "-o", "json", user=NOBODY)
+    found = {each["check"]: each for each in json.loads(examined.stdout)}
+    assert (examined.returncode, found["cgroups"]["state"]) == (0, "warning")
+    assert found["cgroups"]["advice"].startswith("run as root, which may make cgroups")
     with cluster(installed, work, "--nodes", "1", user=NOBODY):
-        created = run(installed, work, "apply", "-f", "pod.yaml", user=NOBODY)
-        assert created.stdout == "pod/short created\n", created.stderr
-        deadline_s = time.monotonic() + 60
-        phase = ("get", "pod", "short", "-o", "jsonpath={.status.phase}")
-        while (found := run(installed, work, *phase, user=NOBODY).stdout) != "Succeeded":
-            assert time.monotonic() < deadline_s, found
-            time.sleep(0.2)
-        assert run(installed, work, "logs", "short", user=NOBODY).stdout == "from a pod\n"
+        a_pod_runs(installed, work, user=NOBODY)
     assert files_of(place / "venv") == before
+
+
+def a_pod_runs(installed: Path, work: Path, *, user: int = 0) -> None:
+    created = run(installed, work, "apply", "-f", "pod.yaml", user=user)
+    assert created.stdout == "pod/short created\n", created.stderr
+    deadline_s = time.monotonic() + 60
+    phase = ("get", "pod", "short", "-o", "jsonpath={.status.phase}")
+    while (found := run(installed, work, *phase, user=user).stdout) != "Succeeded":
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.2)
+    assert run(installed, work, "logs", "short", user=user).stdout == "from a pod\n"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")),
+    reason="only root can give rights up, with setpriv and unshare",
+)
+def test_a_pod_runs_with_the_rights_that_the_unit_of_systemd_leaves(installed: Path, place: Path) -> None:
+    """Its capabilities, no new ones, a read-only system and no homes; the rest only systemd can do."""
+    unit = (ROOT / "deploy" / "fathom.service").read_text()
+    assert {"NoNewPrivileges=yes", "ProtectSystem=full", "ProtectHome=yes"} <= set(unit.splitlines())
+    (line,) = re.findall(r"^CapabilityBoundingSet=(.+)$", unit, flags=re.M)
+    kept = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in line.split())
+    work = place / "unit"
+    work.mkdir(mode=0o700)
+    (work / "pod.yaml").write_text(POD)
+    below = ["unshare", "--mount", "sh", "-ec", PROTECTED, "sh"]
+    below += ["setpriv", "--bounding-set", f"-all,{kept}", "--no-new-privs"]
+    with cluster(installed, work, "--nodes", "1", below=below):
+        a_pod_runs(installed, work)
 
 
 def files_of(directory: Path) -> dict[str, int]:
@@ -119,10 +151,27 @@ def files_of(directory: Path) -> dict[str, int]:
 
 
 def test_the_line_about_an_extra_works_as_it_stands(installed: Path, tmp_path: Path) -> None:
-    """The last test of the install: it changes it."""
+    """It changes the install: what follows has this extra."""
     pip_install(installed, "fathom-control[runbooks]")
     code = "from fathom.steer.conditions import need_library; need_library()"
     subprocess.run([installed / "python", "-c", code], check=True, cwd=tmp_path, env=environment(installed))
+
+
+@pytest.mark.parametrize(
+    ("page", "passed"),
+    [("testing-your-controller.md", "20 passed"), ("testing-your-operator.md", "10 passed")],
+)
+def test_a_page_about_tests_works_as_it_is_typed(
+    installed: Path, tmp_path: Path, page: str, passed: str
+) -> None:
+    """In a clone, with what the page installs and nothing else."""
+    text = (ROOT / "docs" / page).read_text()
+    (typed, *_) = re.findall(r"^```sh\n(pip install .*?)^```$", text, flags=re.M | re.S)
+    own = {"HOME": str(tmp_path), "PATH": f"{installed}:{os.defpath}"}
+    done = subprocess.run(
+        ["sh", "-ec", typed], cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, passed in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_the_bill_of_materials_names_every_locked_package_and_no_machine(tmp_path: Path) -> None:
