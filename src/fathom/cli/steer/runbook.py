@@ -94,7 +94,7 @@ def list_runbooks(
     from fathom.cli.steer.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed, widened  # noqa: PLC0415
 
     rows, objects = asyncio.run(listed(found_kubeconfig(kubeconfig), namespace, runs=runs))
-    head = RUN_COLUMNS if runs else RUNBOOK_COLUMNS
+    head: tuple[str, ...] = RUN_COLUMNS if runs else RUNBOOK_COLUMNS
     if output == "wide":
         head, rows = widened(rows, objects, runs=runs)
     if output == "json":
