@@ -17,8 +17,16 @@ from fathom.agent.host.account import ROOT_CA, root_ca
 from fathom.client.credentials import NoCredentials
 from fathom.client.http import CONNECT_S, ServerAddress
 from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.resource import Resource
+
+# Paths are made by Resource alone: a pod may name anything, and a node's rights reach other namespaces.
+CONFIG_MAPS, SECRETS, PODS, SERVICES, ACCOUNTS = (
+    Resource("", "v1", plural) for plural in ("configmaps", "secrets", "pods", "services", "serviceaccounts")
+)
 
 TIMEOUT_S = 10.0
+# ConfigMaps, Secrets and tokens of one pod: each is a request of the agent, which has other pods.
+OBJECTS_MAX = 500
 # The default account of a new namespace is created a moment after it.
 ACCOUNT_TRIES, ACCOUNT_S = 4, 0.25
 
@@ -76,13 +84,14 @@ class Fetcher:
         """Raises `NotFetched`."""
         namespace = key_of(pod).namespace
         maps, secrets = references(pod)
-        core = f"/api/v1/namespaces/{namespace}"
+        if len(maps) + len(secrets) + len(audiences) > OBJECTS_MAX:
+            raise NotFetched(f"the pod names more than {OBJECTS_MAX} ConfigMaps, Secrets and tokens")
         return Fetched(
             {
                 ROOT_CA: root_ca(self._server.tls),
-                **{name: await self._object(f"{core}/configmaps/{name}") for name in maps},
+                **{name: await self._object(CONFIG_MAPS.path(namespace, name)) for name in maps},
             },
-            {name: await self._object(f"{core}/secrets/{name}") for name in secrets},
+            {name: await self._object(SECRETS.path(namespace, name)) for name in secrets},
             await self._services(namespace) if services else (),
             {audience: await self._token(pod, audience, seconds) for audience, seconds in audiences.items()},
         )
@@ -90,12 +99,12 @@ class Fetcher:
     async def pod(self, pod: Obj) -> Obj:
         """The pod as it is now; if it is gone, as it was."""
         key = key_of(pod)
-        current = await self._object(f"/api/v1/namespaces/{key.namespace}/pods/{key.name}")
+        current = await self._object(PODS.path(*key))
         return current if current is not None and uid_of(current) == uid_of(pod) else pod
 
     async def _services(self, namespace: str) -> tuple[Obj, ...]:
-        listed = await self._object(f"/api/v1/namespaces/{namespace}/services") or {}
-        kubernetes_service = await self._object("/api/v1/namespaces/default/services/kubernetes")
+        listed = await self._object(SERVICES.path(namespace)) or {}
+        kubernetes_service = await self._object(SERVICES.path("default", "kubernetes"))
         return (
             *(listed.get("items") or ()),
             *((kubernetes_service,) if kubernetes_service is not None else ()),
@@ -109,7 +118,7 @@ class Fetcher:
         if audience:
             spec["audiences"] = [audience]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        path = f"/api/v1/namespaces/{key.namespace}/serviceaccounts/{account}/token"
+        path = ACCOUNTS.path(key.namespace, account, "token")
         answer = await self._ask("POST", path, body)
         for _ in range(ACCOUNT_TRIES):
             if answer is not None:
