@@ -87,7 +87,7 @@ def test_true_records_are_let_pass() -> None:
         (considered_with(uid="other"), "which the store never had"),
         (considered_with(generation=4), "which the store never had"),
         (considered_with(resource="", name="gone"), "which the store never had"),
-        (decision_with(cause=WakeCause("event", "", "configmaps", "default", "m", 1)), "that never was"),
+        (decision_with(cause=WakeCause("event", "", "configmaps", "default", "m", 1)), "that never happened"),
         (outcome_with(id="another"), "is of no recorded decision"),
         (outcome_with(object=None), "it names no object"),
         (outcome_with(revision=0), "it names no revision"),

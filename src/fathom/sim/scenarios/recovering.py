@@ -63,7 +63,7 @@ async def safe_recovery(world: World) -> None:
     on_end, deleted = MOVE if end == MOVE else KEEP, world.rng.random() < 0.5
     await world.apply(OVERRIDES, recovery_override(on_end=on_end, lasts="30m" if deleted else f"{LASTS_S}s"))
     # 6. It is observed, and the replicas are ready.
-    await _until(world, lambda: status_of(world, NAME).get("active") is True, "the override is active")
+    await _until_active(world)
     status = status_of(world, NAME)
     assert status.get("affectedControllers") == AFFECTED, status
     assert {entry["controller"] for entry in status["acknowledgements"]} == set(AFFECTED), status
@@ -133,6 +133,18 @@ def recovery_override(*, on_end: str, lasts: str) -> Obj:
     }
     target, scope = f"workload/{WORKLOAD}", f"region/{REGION}"
     return override(NAME, changes, target=target, scope=scope, lasts=lasts, onEnd=on_end)
+
+
+async def _until_active(world: World) -> None:
+    """Faults end in time for it: an override that expires before all have observed it is never active."""
+    heal_s = world.now_s + LASTS_S / 2
+
+    def is_active() -> bool:
+        if world.now_s >= heal_s:
+            world.heal()
+        return status_of(world, NAME).get("active") is True
+
+    await _until(world, is_active, "the override is active")
 
 
 async def _until(world: World, check: Callable[[], bool], what: str) -> None:
