@@ -64,7 +64,7 @@ class ConnectEndpoint:
             )
 
         return await self._session(
-            request, COMMAND_PROTOCOLS, lambda channels, _: _attached(channels, run_dir, options, is_over)
+            request, COMMAND_PROTOCOLS, lambda channels, _: run_attach(channels, run_dir, options, is_over)
         )
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
@@ -91,6 +91,8 @@ class ConnectEndpoint:
             raise web.HTTPTooManyRequests(text=f"this node has {SESSIONS_MAX} connections into its pods")
         socket = websocket(protocol)
         await socket.prepare(request)
+        if served is COMMAND_PROTOCOLS:
+            await asyncio.sleep(KUBECTL_OPENS_STREAMS_S)
         channels = Channels(socket)
         session = asyncio.ensure_future(_run(run(channels, protocol)))
         self._sessions.add(session)
@@ -124,16 +126,8 @@ class ConnectEndpoint:
 
 
 async def _command(channels: Channels, run_dir: Path, options: ExecOptions, owner: int) -> None:
-    await asyncio.sleep(KUBECTL_OPENS_STREAMS_S)
     await channels.send(STDOUT, b"")  # As kubelet does: tells the client that it is connected.
     await run_exec(channels, run_dir, options, owner)
-
-
-async def _attached(
-    channels: Channels, run_dir: Path, options: ExecOptions, is_over: Callable[[], bool]
-) -> None:
-    await asyncio.sleep(KUBECTL_OPENS_STREAMS_S)
-    await run_attach(channels, run_dir, options, is_over)
 
 
 def _close_code(session: asyncio.Task[None]) -> int:
