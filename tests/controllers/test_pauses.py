@@ -137,6 +137,7 @@ AUTOSCALED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "scope", "sizes"), first_few(AUTOSCALED, 2))
 def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
     changes: Obj, scope: str, sizes: list[int]

@@ -232,6 +232,7 @@ async def held_by_a_finalizer(world: World) -> Obj:
     return proposal
 
 
+@pytest.mark.slow
 def test_what_a_person_approved_is_carried_out_when_the_pause_is_over() -> None:
     async def story(world: World) -> None:
         proposal = await held_by_a_finalizer(world)
@@ -250,6 +251,7 @@ def test_what_a_person_approved_is_carried_out_when_the_pause_is_over() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_repair_does_what_an_override_approves() -> None:
     async def story(world: World) -> None:
         proposal = await held_by_a_finalizer(world)
@@ -275,6 +277,7 @@ def test_repair_does_what_an_override_approves() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_an_override_that_ends_first_is_no_approver() -> None:
     async def story(world: World) -> None:
         proposal = await held_by_a_finalizer(world)
