@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fathom.model import resource_names
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "fathom"
 
@@ -176,6 +178,20 @@ def test_no_public_class_name_stands_for_two_things_in_one_package() -> None:
             for name in CLASS.findall(file.read_text()):
                 places.setdefault((where.parts[0], name), []).append(str(where))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_names_of_resources_that_packages_share_are_defined_once() -> None:
+    """What tests something else on purpose has names of its own: the brute force over single changes."""
+    shared = {value for name, value in vars(resource_names).items() if name.isupper()}
+    names = "|".join(map(re.escape, sorted(shared)))
+    again = re.compile(rf'^[A-Z_, ]+ = (?:"[^"]*", )*"({names})"', re.MULTILINE)
+    found = {
+        str(path.relative_to(SOURCE)): defined
+        for path in sorted(SOURCE.rglob("*.py"))
+        if "single_changes" not in path.parts
+        if (defined := again.findall(path.read_text()))
+    }
+    assert found == {}
 
 
 def test_every_module_opens_with_a_docstring() -> None:

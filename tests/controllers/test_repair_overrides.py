@@ -19,12 +19,12 @@ from fathom.kinds.override_scope import WorkloadName
 from fathom.model.accounts import REPAIR
 from fathom.model.decision import Considered
 from fathom.model.objects import Key, Obj
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS
 from fathom.sim.scenarios.failures import approve
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.objects import node as node_object
 from fathom.sim.scenarios.real import run_real_cluster
 from fathom.sim.scenarios.staff import run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.world import World
 
 OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")

@@ -9,9 +9,9 @@ from tests.schedule.test_plan_rollout import BEGUN, rollout, signals
 
 from fathom.kinds.policy_rollout import Observer
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import NODES
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.schedule.policy_rollout.plan import plan_rollout
-from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, run_scheduler
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, Pause, Refuse
