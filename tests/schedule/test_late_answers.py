@@ -11,7 +11,7 @@ from fathom.schedule.loop.state import SchedulerState
 from fathom.schedule.loop.watched_kinds import RESERVATION
 from fathom.sim.scenarios.preempting import OURS
 from fathom.sim.scenarios.scheduling import CLASSES, QUOTAS, node, pod, quota, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.faults import LoseReply, Refuse, SlowReply
 from fathom.sim.world.invariants import RESERVATIONS
@@ -37,7 +37,7 @@ def believed(world: World) -> tuple[list[str], list[str]]:
 async def begun(world: World) -> None:
     """A node is full of pods that take long to leave, and an important pod waits for their room."""
     run_scheduler(world, "scheduler")
-    run_controllers(world, "agent", SharedAgent)
+    run_controllers(world, "agent", SimulatedNodes)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     await world.apply(QUOTAS, quota("default", cpu="40"))
     await world.apply(NODES, node("node-1"))

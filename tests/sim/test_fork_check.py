@@ -15,7 +15,7 @@ from fathom.sim.fork_check import CheckedProposal, check_answer, check_proposal,
 from fathom.sim.fork_state import state_of_world
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.real import run_real_cluster
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.engine import Engine
@@ -145,7 +145,7 @@ def checked_small_pod(*, high: bool) -> CheckedProposal:
 
     async def story(world: World) -> None:
         scheduling.run_scheduler(world, "scheduler-1")
-        run_controllers(world, AGENT, SharedAgent)
+        run_controllers(world, AGENT, SimulatedNodes)
         await world.apply(NODES, scheduling.node("node-1", zone="zone-1"))
         await world.apply(QUOTAS, scheduling.quota("default", cpu="2"))
         await world.apply(

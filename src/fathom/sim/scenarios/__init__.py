@@ -150,7 +150,7 @@ MODULES = (
 
 
 def _with_clocks(scenario: Scenario) -> Scenario:
-    """The shared agent stands in for real ones and ends pods by its wall clock, so that clock stays right.
+    """Nodes that are one simulated process end pods by its wall clock, so that clock stays right.
     Real agents, which are named after their nodes, count a grace period on their monotonic clocks."""
     menu = scenario.menu
     if AGENT not in menu.processes or menu.clocks:

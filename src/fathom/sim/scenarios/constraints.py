@@ -21,7 +21,7 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
-from fathom.sim.scenarios.shared_agent import RUNS_S, SharedAgent
+from fathom.sim.scenarios.simulated_nodes import RUNS_S, SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -109,7 +109,7 @@ async def constrained_twice(world: World) -> None:
 
 
 async def _fill_nodes(world: World) -> None:
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     for name, pool in POOLS.items():
         await world.apply(NODES, _node(name, pool))
     await world.apply(QUOTAS, quota("default", cpu=ENOUGH))

@@ -25,7 +25,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.overrides import AcknowledgedIsObserved, of_overrides
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import node, own, pod
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import (
     AGENT,
     LEASE,
@@ -73,7 +73,7 @@ async def overrides_are_edited(world: World) -> None:
     in force: each acknowledgement is of a generation that its writer has, and the rollout goes on when the
     end that the server stamped has come."""
     manage(world, Deployments, ReplicaSets, Overrides, Acknowledgements, kinds=("/scheduleroverrides",))
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(NODES, node("node-1"))
     await world.apply(DEPLOYMENTS, deployment(WEB, REPLICAS))
     await until_or_heal(world, lambda: _of_tag(world, 1) == REPLICAS, "the workload is ready")
@@ -304,7 +304,7 @@ async def observed_by_each_leader(world: World) -> None:
     """An override stays in force while one leader follows another: each acknowledges it for its own term, and
     it counts as observed only then."""
     manage(world, Deployments, ReplicaSets, Overrides, Acknowledgements, kinds=("/scheduleroverrides",))
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(NODES, node("node-1"))
     await world.apply(DEPLOYMENTS, deployment(WEB, REPLICAS))
     lasting = _pausing(0)
@@ -327,7 +327,7 @@ async def acknowledged_after_the_pass(world: World) -> None:
     """A rollout takes a step that hangs on its way to the server when an override pauses it: nobody
     acknowledges the override before that step is through."""
     manage(world, Deployments, ReplicaSets, Overrides, Acknowledgements, kinds=("/scheduleroverrides",))
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(NODES, node("node-1"))
     for tag in range(1, 5):
         async with world.held("/replicasets"):

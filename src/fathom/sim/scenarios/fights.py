@@ -28,7 +28,7 @@ from fathom.sim.checkers.fights import EVENTS, FightsAreWatched, NoFightIsNamed
 from fathom.sim.scenarios import real
 from fathom.sim.scenarios.loads import ASKED, HIGH, LOW
 from fathom.sim.scenarios.serving import service
-from fathom.sim.scenarios.shared_agent import NodeTroubles, SharedAgentWith
+from fathom.sim.scenarios.simulated_nodes import NodeTroubles, SimulatedNodesWith
 from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.scenarios.workloads import autoscaler, deployment
 from fathom.sim.world.controllers import run_controllers
@@ -245,7 +245,7 @@ async def autoscaler_oscillates(world: World) -> None:
         lease="fathom-system/controllers",
         timing=TIMING,
     )
-    run_controllers(world, AGENT, SharedAgentWith(NodeTroubles()))
+    run_controllers(world, AGENT, SimulatedNodesWith(NodeTroubles()))
     web = deployment("web", 2)
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
     await world.apply(DEPLOYMENTS, web)

@@ -23,7 +23,7 @@ from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, QUIET_S, TIMING, all_but, manage
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -175,7 +175,7 @@ async def overrides_forbid(world: World) -> None:
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number, lease=LEASE, timing=TIMING)
     manage(world, ReplicaSets, kinds=("/replicasets",), servers=2)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     for name, (zone, region) in PLACES.items():
         machine = node(name, more={"cpu": "64"})
         machine["metadata"]["labels"] |= {ZONE_LABEL: zone, REGION_LABEL: region}

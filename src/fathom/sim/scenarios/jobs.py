@@ -11,7 +11,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.scenarios.objects import pod_spec
-from fathom.sim.scenarios.shared_agent import RUNS_S, NodeTroubles
+from fathom.sim.scenarios.simulated_nodes import RUNS_S, NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

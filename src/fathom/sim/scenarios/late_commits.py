@@ -24,7 +24,7 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -75,7 +75,7 @@ async def judged_and_then_late(world: World) -> None:
     and deleted, quotas lowered and a namespace removed through the other one: nothing is stored that was
     judged by what is no longer so."""
     run_scheduler(world, SCHEDULERS[0], server=2)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     world.process(FILLER, Filler, server=2, account=User("person", (MASTERS,)))
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}"))

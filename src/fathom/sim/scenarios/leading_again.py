@@ -15,7 +15,7 @@ from fathom.sim.scenarios.scheduling import (
     pod,
     run_scheduler,
 )
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -43,7 +43,7 @@ async def a_scheduler_leads_again(world: World) -> None:
     """The only scheduler loses its lease with bindings under way and leads again, pods take the names of
     others, and nodes are cordoned behind its back: every pod gets its place in the end, and no other's."""
     run_scheduler(world, SCHEDULERS[0], lease=LEASE, timing=TIMING)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     world.happening("lose-lease", lambda: world.soon(lambda: _lose_lease(world)))
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}"))

@@ -25,7 +25,7 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -48,7 +48,7 @@ async def pods_name_their_nodes(world: World) -> None:
     limit, and in the end no pod waits while there is a place for it."""
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     run_controllers(world, "repair", RepairReservations)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     hard = {"requests.cpu": "30", "pods": "40"}

@@ -13,7 +13,7 @@ from fathom.model.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios import workloads
 from fathom.sim.scenarios.objects import node, pod_spec, replica_set
-from fathom.sim.scenarios.shared_agent import NodeTroubles
+from fathom.sim.scenarios.simulated_nodes import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, leads, run_managers_and_agents
 from fathom.sim.scenarios.workloads import KINDS, deployment, let_the_first_lead
 from fathom.sim.world.controllers import nudge

@@ -16,7 +16,7 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -39,7 +39,7 @@ async def refused_from_an_old_view(world: World) -> None:
     spent quota: the API server refuses each of its bindings, and a pod that waits for the quota is placed
     when it is raised."""
     run_scheduler(world, SCHEDULERS[0])
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     for number in (1, 2, 3):
         await world.apply(NODES, _node(number, shut=number == 1))
     await world.apply(QUOTAS, quota("default", cpu="20"))

@@ -15,7 +15,7 @@ from fathom.sim.checkers.overrides import AcknowledgedIsObserved, CordonsStay, N
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, USED, golden
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, TIMING, all_but, until_or_heal
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -82,7 +82,7 @@ async def _furnish(world: World) -> None:
         )  # fmt: skip
     for name in SCHEDULERS:
         run_scheduler(world, name, account=User(accounts.SCHEDULER), lease=LEASE, timing=TIMING)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(NODES, node(CORDONED))
     aside = node(SET_ASIDE)
     aside["metadata"]["labels"]["pool"] = GOLD

@@ -12,7 +12,7 @@ from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -79,7 +79,7 @@ async def overrides_end(world: World) -> None:
     lasts, and not longer."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(NODES, node(OPEN, zone=ZONE_OF_OPEN, more={"cpu": "64"}))
     aside = node(SET_ASIDE, zone="zone-b", more={"cpu": "64"})
     aside["metadata"]["labels"]["pool"] = "gold"

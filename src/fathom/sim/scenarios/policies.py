@@ -12,7 +12,7 @@ from fathom.model.resources import LEASES, NODES, PODS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.checkers.leaders import FENCES
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -161,7 +161,7 @@ async def policy_rollout_observed_anew(world: World) -> None:
         await world.apply(POLICIES, own("SchedulingPolicy", name, {}))
     run_scheduler(world, LEASED, lease=LEASE, timing=TIMING)
     run_controllers(world, MANAGERS[0], PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     steps = [{"percent": 50, "hold": "10s"}]
     await world.apply(ROLLOUTS, own("PolicyRollout", "canary", {"from": "v4", "to": "v5", "steps": steps}))
     for _ in range(3):
@@ -180,7 +180,7 @@ async def _start_rollout(world: World, *, hold_s: float, signals_max_age: str = 
         run_scheduler(world, name, shard=number, shards=len(SHARDS))
     for name in MANAGERS:
         run_controllers(world, name, PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.sleep(5)
     steps = [{"percent": percent, "hold": f"{hold_s:.0f}s"} for percent in (50, 100)]
     gates = {"gates": {"signalsMaxAge": signals_max_age}} if signals_max_age else {}

@@ -21,7 +21,7 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -259,7 +259,7 @@ async def start_processes(world: World, *, full: bool = True, servers: int = 1) 
         await world.sleep(0.3)  # So that the first one leads.
     run_scheduler(world, RIVAL, server=servers, names=(RIVAL,))
     run_controllers(world, REPAIR, RepairReservations, server=servers)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     await world.apply(QUOTAS, quota("default", cpu="40"))
     for number in range(1, scheduling.NODE_COUNT + 1) if full else (1,):

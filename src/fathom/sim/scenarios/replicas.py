@@ -14,7 +14,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.statuses import PROGRESS
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
 from fathom.sim.scenarios.objects import replica_set
-from fathom.sim.scenarios.shared_agent import NodeTroubles
+from fathom.sim.scenarios.simulated_nodes import NodeTroubles
 from fathom.sim.scenarios.staff import (
     AGENT,
     MANAGERS,

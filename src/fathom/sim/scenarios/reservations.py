@@ -14,7 +14,7 @@ from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.objects import node, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, SCHEDULERS, run_scheduler
-from fathom.sim.scenarios.shared_agent import NodeTroubles
+from fathom.sim.scenarios.simulated_nodes import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING, UNREST, all_but, run_managers_and_agents
 from fathom.sim.world.controllers import nudge, run_controllers
 from fathom.sim.world.fault_menu import Menu

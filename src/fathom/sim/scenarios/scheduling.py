@@ -21,7 +21,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.caches import CacheInspector, CachesAreTrue
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -130,7 +130,7 @@ async def schedulers_behind_two_servers(world: World) -> None:
 
 
 async def _random_changes(world: World, *, high: float = 0.3) -> None:
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     if high:  # Pods preempt and reserve room: repair releases what a leader leaves behind.
         run_controllers(world, "repair", RepairReservations)
     for number in range(1, NODE_COUNT + 1):
@@ -259,7 +259,7 @@ async def _set_up_canary(world: World) -> None:
     await world.apply(QUOTAS, quota("default", cpu="2"))
     run_scheduler(world, "scheduler-1", names=("default-scheduler",))
     run_controllers(world, "rollouts", PolicyRollouts)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(PODS, gpu_pod("risk-api-1"))
 
 

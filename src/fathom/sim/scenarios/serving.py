@@ -12,7 +12,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, untrue_endpoints
 from fathom.sim.checkers.workloads import ChildrenWithinBounds
 from fathom.sim.scenarios.replicas import keep_changing
-from fathom.sim.scenarios.shared_agent import NodeTroubles
+from fathom.sim.scenarios.simulated_nodes import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

@@ -1,5 +1,8 @@
-"""One agent for the pods of all nodes, without processes behind them: it costs little, so scenarios about
-controllers and schedulers use it. Scenarios about agents, and of whole clusters, run the real agents.
+"""All nodes of a scenario as one process: it reports for the pods of every node what an agent would.
+
+The Node objects are the scenario's: it makes them with the room, labels and taints that a story needs, and
+deletes and replaces them. A real agent owns its Node: it would write them over. Scenarios about agents, and of
+whole clusters, run the real agents (docs/decisions/0028).
 
 A pod starts when it is bound, is ready at once, ends when its annotation says so, and is removed when it is
 deleted and its grace period is over. `NodeTroubles` adds failures: slow images, failing probes, dead nodes.
@@ -126,7 +129,7 @@ def _annotations(pod: Obj) -> dict[str, str]:
     return metadata(pod).get("annotations") or {}
 
 
-class SharedAgent:
+class SimulatedNodes:
     name = "agent"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(POD, conditions=False),)
 
@@ -145,14 +148,14 @@ class SharedAgent:
         return ReconcileResult.after(applied, in_s=LOOK_S if look else None, why="the pod changes with time")
 
 
-class SharedAgentWith:
+class SimulatedNodesWith:
     """Agents with a given `NodeTroubles`, as a controller for `run_controllers`."""
 
-    name = SharedAgent.name
-    watches = SharedAgent.watches
+    name = SimulatedNodes.name
+    watches = SimulatedNodes.watches
 
     def __init__(self, troubles: NodeTroubles) -> None:
         self._weather = troubles
 
-    def __call__(self, kit: Kit) -> SharedAgent:
-        return SharedAgent(kit, self._weather)
+    def __call__(self, kit: Kit) -> SimulatedNodes:
+        return SimulatedNodes(kit, self._weather)

@@ -9,7 +9,7 @@ from fathom.control.lease import Timing
 from fathom.control.process import Controller
 from fathom.model.objects import Key
 from fathom.model.resources import LEASES
-from fathom.sim.scenarios.shared_agent import NodeTroubles, SharedAgentWith
+from fathom.sim.scenarios.simulated_nodes import NodeTroubles, SimulatedNodesWith
 from fathom.sim.world.controllers import nudge, run_controllers, shuffle
 from fathom.sim.world.faults import MAKERS
 from fathom.sim.world.world import World
@@ -59,7 +59,7 @@ def run_managers_and_agents(
     """Run the managers, each on its own API server if there are several, and the agents."""
     troubles = NodeTroubles()
     manage(world, *controllers, kinds=kinds, servers=servers)
-    run_controllers(world, AGENT, SharedAgentWith(troubles))
+    run_controllers(world, AGENT, SimulatedNodesWith(troubles))
     for name, work in _happenings(world, troubles).items():
         world.happening(name, work)
     if servers > 1:
@@ -68,7 +68,7 @@ def run_managers_and_agents(
 
 
 def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers: int = 1) -> None:
-    """Run the managers alone, for scenarios without the shared agent. `kinds`: what they follow."""
+    """Run the managers alone, for scenarios with real agents or none. `kinds`: what they follow."""
     for index, name in enumerate(MANAGERS):
         run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
     world.happening("handover", lambda: world.soon(lambda: _hand_over(world, kinds)))

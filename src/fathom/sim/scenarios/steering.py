@@ -20,7 +20,7 @@ from fathom.model.user import User
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING
 from fathom.sim.scenarios.workloads import autoscaler, unplaced
 from fathom.sim.world.controllers import run_controllers
@@ -70,7 +70,7 @@ def run_cluster(world: World, *more: Controller, servers: int = 1) -> None:
             lease=LEASE,
             timing=TIMING,
         )
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
 
 
 def in_zone(name: str, zone: str, *, cpu: str = "4", pods: str = "110", **labels: str) -> Obj:

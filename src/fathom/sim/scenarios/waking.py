@@ -8,7 +8,7 @@ from fathom.model.resources import EVENTS, NAMESPACES, NODES, PODS
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.choosing import CHECKS, CHOICES, CHOSEN, classes
 from fathom.sim.scenarios.scheduling import CLASSES, KINDS, SCHEDULERS, node, run_scheduler
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.scenarios.waitsfor import DEAF_AT_S, DEAF_S, OTHERS, WAITS, leaves, refused
 from fathom.sim.world.controllers import run_controllers
@@ -41,7 +41,7 @@ async def who_waits_is_woken(world: World) -> None:
     """Whatever a pod waits for, it is placed as soon as that happens, and not by a timer. If it must preempt,
     it evicts the victims that cost least."""
     run_scheduler(world, SCHEDULERS[0])
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(NAMESPACES, {"metadata": {"name": OTHERS}})
     await world.apply(NODES, node("nowhere", cordoned=True))
     for priority_class in classes():

@@ -1,4 +1,4 @@
-"""The real controllers of workloads, with the shared agent: rollouts, jobs, endpoints and autoscalers under
+"""The real controllers of workloads, on simulated nodes: rollouts, jobs, endpoints and autoscalers under
 faults. Pods name their node themselves, except where the scenario is about a scheduler that lags."""
 
 from __future__ import annotations
