@@ -1,8 +1,8 @@
 """All nodes of a scenario as one process: it reports for the pods of every node what an agent would.
 
 The Node objects are the scenario's: it makes them with the room, labels and taints that a story needs, and
-deletes and replaces them. A real agent owns its Node: it would write them over. Scenarios about agents, and of
-whole clusters, run the real agents (docs/decisions/0028).
+deletes and replaces them. A real agent owns its Node: it would write them over. Scenarios about agents, and
+of whole clusters, run the real agents (docs/decisions/0028).
 
 A pod starts when it is bound, is ready at once, ends when its annotation says so, and is removed when it is
 deleted and its grace period is over. `NodeTroubles` adds failures: slow images, failing probes, dead nodes.
