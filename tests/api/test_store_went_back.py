@@ -18,6 +18,14 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 class ReplaceableStore(MemoryStore):
     """As an etcd whose members disagree: its clients are cut off, and find another state."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def revision(self) -> int:
+        self.asked += 1
+        return await super().revision()
+
     async def all_entries(self) -> tuple[Entry, ...]:
         return (await self.range("")).entries
 
@@ -108,7 +116,10 @@ def test_another_or_an_empty_store_is_never_taken_for_the_clusters_own(
         entries, revision = await store.all_entries(), await store.revision()
         store.replace((), 1)
         await api.eventually(lambda: is_unready(api))
-        await asyncio.sleep(0.1)  # Several tries.
+        before = store.asked
+        async with asyncio.timeout(20):  # Several tries.
+            while store.asked < before + 5:
+                await asyncio.sleep(0.01)
         assert await store.revision() == 1
         assert await is_unready(api)
         store.replace(entries, revision)

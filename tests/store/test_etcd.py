@@ -167,7 +167,9 @@ async def test_every_acknowledged_commit_survives_the_servers_death(fragile_etcd
                 acknowledged[number] = outcome.revision
 
     writing = [asyncio.ensure_future(write(1000 * n)) for n in range(8)]
-    await asyncio.sleep(0.3)
+    async with asyncio.timeout(20):
+        while len(acknowledged) < 100:
+            await asyncio.sleep(0.01)
     fragile_etcd.kill()
     fragile_etcd.start()
     await asyncio.gather(*writing)
