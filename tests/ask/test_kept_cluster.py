@@ -141,6 +141,7 @@ def answers(cluster: Cluster, view: ClusterView) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(nodes() | pods() | pods() | others(), max_size=6), min_size=2, max_size=8))
 def test_after_any_stream_of_changes_the_answers_are_those_of_a_new_view(stream: list[list[Write]]) -> None:

@@ -101,6 +101,7 @@ OVERRIDE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_overrides_can_be_written_where_their_kind_was_installed_and_go_with_it(tmp_path: Path) -> None:
     async def story(cluster: Foreign, api: Api) -> None:
         before = await dump(cluster)

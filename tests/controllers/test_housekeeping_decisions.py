@@ -11,6 +11,7 @@ from fathom.model.cause import WakeCause
 from fathom.model.decision import KeptDecision
 from fathom.record.audit_reading import read_entries
 from fathom.record.journal import DiskJournal, read_journal
+from fathom.store.memory import MemoryStore
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNT = "system:fathom:housekeeping"
@@ -83,7 +84,7 @@ def test_every_write_of_housekeeping_names_a_decision_on_record(tmp_path: Path) 
         assert {entry.name for entry in emptied} >= {"a"}
         assert causes == {"shop"}
 
-    tell(story, tmp_path, journal=DiskJournal(tmp_path / "journal"))
+    tell(story, tmp_path, store=MemoryStore(), journal=DiskJournal(tmp_path / "journal"))
 
 
 def test_a_namespace_that_has_its_account_is_left_alone(tmp_path: Path) -> None:
@@ -106,4 +107,4 @@ def test_a_namespace_that_has_its_account_is_left_alone(tmp_path: Path) -> None:
         accounts = [each for each in decisions if each.subject.resource == "serviceaccounts"]
         assert [each.verdict for each in accounts if each.subject.namespace == "default"] == ["create"]
 
-    tell(story, tmp_path, journal=DiskJournal(tmp_path / "journal"))
+    tell(story, tmp_path, store=MemoryStore(), journal=DiskJournal(tmp_path / "journal"))

@@ -111,6 +111,7 @@ def scanned(kept: list[KeptDecision], wanted: RecordQuery) -> list[KeptDecision]
     return [record for record in kept if record.decision.id in ids]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_few(range(6), 3))
 def test_the_index_finds_what_a_full_scan_finds(tmp_path: Path, seed: int) -> None:
     """While the journal is written, with segments open, packed, thinned and dropped."""

@@ -10,13 +10,13 @@ from tests.sim.small import config_map, passes, running, story
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Obj
+from fathom.model.resources import DEPLOYMENTS, RESOURCE_QUOTAS
 from fathom.seams.process import Inside
 from fathom.sim.checkers.ledgers import QuotaIsTheSum
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.scenarios.quotas import QUOTAS
-from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, run_real_cluster, until_ready
+from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.world.faults import CrashAtWrite, Skew, StaleServer
 from fathom.sim.world.scenario import RunPlan, plan_of
 from fathom.sim.world.world import World
@@ -33,12 +33,12 @@ def test_a_quota_that_is_changed_through_a_server_that_lags_still_counts_everyth
     async def main(inside: Inside) -> None:
         await asyncio.sleep(2)
         api = Api(inside.seam)
-        while not isinstance(await api.patch(QUOTAS, "default", "room", room(7)), Committed):
+        while not isinstance(await api.patch(RESOURCE_QUOTAS, "default", "room", room(7)), Committed):
             await asyncio.sleep(0.5)
 
     async def limits_change_while_a_server_lags(world: World) -> None:
         world.process("worker", running(main), server=2)
-        await world.apply(QUOTAS, room(5))
+        await world.apply(RESOURCE_QUOTAS, room(5))
         await world.sleep(1.5)
         await world.apply(CONFIG_MAPS, config_map("one"))
         await world.sleep(10)

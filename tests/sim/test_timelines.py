@@ -12,13 +12,14 @@ from fathom.explain.timeline.writes import Writes
 from fathom.model.audit import AuditEntry
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision
+from fathom.model.resources import DEPLOYMENTS
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.sim.checkers.timelines import FOUND_MIN, ComparedEdges, compare_all
 from fathom.sim.report.chronicle import Chronicle, DecisionMade
 from fathom.sim.report.live_records import LiveRecords
 from fathom.sim.report.object_timeline import ObjectTimelines
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.scenarios.real import DEPLOYMENTS, SCHEDULERS, deployment, run_real_cluster, until_ready
+from fathom.sim.scenarios.real import SCHEDULERS, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.rollback import QUOTAS, quota
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import HoldWatch

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.api.agent_connections import AgentAddress, address_of
-from fathom.api.process_pages import SLICES, process_address
+from fathom.api.process_pages import process_address
 from fathom.explain.evidence import Objects
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata
 from fathom.model.processes import PREFIX, PROCESS, parts_of, short_name
+from fathom.model.resource_names import SLICES
 
 
 class RegisteredProcess(msgspec.Struct, frozen=True):

@@ -9,10 +9,11 @@ import msgspec
 from fathom.controllers.pod_states import has_ended
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup
-from fathom.explain.why_of.lookups import BUDGETS, PODS, controller_uid, path_of, shown_names
+from fathom.explain.why_of.lookups import PODS, controller_uid, path_of, shown_names
 from fathom.model.audit import AuditEntry
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata
+from fathom.model.resource_names import BUDGETS
 from fathom.model.selectors import LabelSelector
 from fathom.model.times import moment_ns
 

@@ -14,9 +14,10 @@ from fathom.control.process import Controllers
 from fathom.gateway.controller import Gateway
 from fathom.model.body import decode_json
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resource_names import LEASES
 from fathom.model.well_known import DECISION_ANNOTATION, DECISION_HEADER
 from fathom.schedule.loop.process import SchedulerProcess
-from fathom.sim.checkers.leaders import EVENTS, FENCES, LEASES
+from fathom.sim.checkers.leaders import EVENTS, FENCES
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.servers import SimServer
 from fathom.sim.world.world import World

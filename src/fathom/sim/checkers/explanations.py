@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fathom.explain.questions import why
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
-from fathom.sim.checkers.statuses import DEPLOYMENTS, JOBS, REPLICA_SETS
+from fathom.model.resource_names import DEPLOYMENTS, JOBS, REPLICA_SETS
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import Checker, Finding
 from fathom.sim.world_evidence import world_evidence

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.resource_names import LEASES
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
+NODE_LEASES = "kube-node-lease"
 # NoExecute taints, and for how long the store must not have seen the node's lease renewed. The controller
 # learns of a renewal later than the store, never sooner. Lost needs another source of evidence besides.
 DRIVEN = {"node.kubernetes.io/unreachable": 40.0, "fathom.dev/lost": 75.0}

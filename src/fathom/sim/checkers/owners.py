@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fathom.api.resource_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resource_names import DEFINITIONS
 from fathom.sim.checkers.capacity import LEDGERS
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.store_link import at_once
@@ -18,7 +19,6 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 # The server's own records: they have neither UID nor owners.
 RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
 EVENTS = frozenset({"events", "events.events.k8s.io"})
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # Finalizers whose controllers run in every world that uses them: none may hold an object for ever.
 OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tracking"})
 

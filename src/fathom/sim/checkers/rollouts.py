@@ -12,13 +12,12 @@ from fathom.controllers.deployment.revisions import HASH_LABEL, split, template_
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
-
-DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 
 
 # Without faults, every process has seen a change after this time at most.

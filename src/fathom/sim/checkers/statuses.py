@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fathom.control.process import Controllers
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.resource_names import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, REPLICA_SETS, SLICES
 from fathom.model.selectors import LabelSelector
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
@@ -19,9 +20,7 @@ from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
-BUDGETS, SLICES = "poddisruptionbudgets.policy", "endpointslices.discovery.k8s.io"
-PROGRESS, AUTOSCALERS = "workloadprogresses.fathom.dev", "horizontalpodautoscalers.autoscaling"
+PROGRESS = "workloadprogresses.fathom.dev"
 ROLLOUTS = "policyrollouts.fathom.dev"
 # Taints of a node that is unreachable or not ready.
 SUSPICION_TAINTS = frozenset(

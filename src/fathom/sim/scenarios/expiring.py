@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Unknown
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, NODES, PODS, SERVICES
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
 from fathom.seams.streams import Streams
@@ -16,10 +17,9 @@ from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.override_rates import UndoneAFewAtATime
 from fathom.sim.checkers.override_twin import DiffersOnlyInTheResidue
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.people import CLUSTER_ROLES, Person, bind_role
 from fathom.sim.scenarios.scheduling import own, pod
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.scenarios.steering import (
     CAPACITY_CLASSES,
@@ -37,7 +37,7 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers
+from fathom.sim.scenarios.workloads import LoadedAutoscalers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import STORE, AnyFault, Crash, Partition
 from fathom.sim.world.invariants import Checker

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from fathom.client.api import Resource
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.model.resources import PODS, SERVICE_ACCOUNTS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.reservations import NobodyIsBoundTooLate, WaitedForDoesNotExpire
 from fathom.sim.scenarios import preempting
-from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.preempting import KINDS, REPAIR, RIVAL, start_processes
 from fathom.sim.scenarios.scheduling import SCHEDULERS
 from fathom.sim.scenarios.staff import AGENT, all_but
@@ -23,7 +24,6 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 GRACE_S = 300  # Two and a half times as long as a reservation lasts.
-ACCOUNTS = Resource("", "v1", "serviceaccounts")
 REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
 LASTS_S = 600  # The shortest that a token may last.
 
@@ -99,7 +99,7 @@ async def tokens_end(world: World) -> None:
     second longer."""
     pod = await world.apply(PODS, {"metadata": {"name": "caller"}, "spec": pod_spec()})
     await world.until(
-        lambda: world.get(ACCOUNTS.name, Key("default", "default")) is not None,
+        lambda: world.get(SERVICE_ACCOUNTS.name, Key("default", "default")) is not None,
         within_s=60,
         what="the namespace has its service account",
     )
@@ -124,7 +124,7 @@ async def _token(world: World, bound: Obj | None) -> str:
         "metadata": {"name": "default"},
         "spec": spec,
     }
-    outcome = await world.api.create(ACCOUNTS, "default", request, subresource="token")
+    outcome = await world.api.create(SERVICE_ACCOUNTS, "default", request, subresource="token")
     assert isinstance(outcome, Committed), outcome
     return str(lookup(outcome.obj, "status", "token"))
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.control.process import Controller, load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import (
+    AUTOSCALERS,
+    BUDGETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    RESOURCE_QUOTAS,
+    SERVICES,
+)
 from fathom.sim.checkers.explanations import troubles
-from fathom.sim.scenarios.drains import BUDGETS
 from fathom.sim.scenarios.loads import HIGH, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     SCHEDULERS,
     checkers,
     deployment,
@@ -25,19 +32,13 @@ from fathom.sim.scenarios.real import (
     until_ready,
 )
 from fathom.sim.scenarios.scheduling import POLICIES, QUOTAS, ROLLOUTS, own
-from fathom.sim.scenarios.workloads import AUTOSCALERS, autoscaler
+from fathom.sim.scenarios.workloads import autoscaler
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, HoldWatch
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 from fathom.sim.world_evidence import RecordedDecisions, world_evidence
-
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
-SERVICES = Resource("", "v1", "services")
-JOBS = Resource("batch", "v1", "jobs")
-RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
-NODES = Resource("", "v1", "nodes", namespaced=False)
 
 NAME, TENANT, BEFORE, WANTED = "risk-api", "risk", 6, 9
 IDLE = 50_000_000  # Nanos of a CPU: exactly the target.
