@@ -28,6 +28,7 @@ from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.ask.past import TAPE, Past, PastState, wanted_moment
+from fathom.ask.preparation import Preparation
 from fathom.ask.previews import Previews
 from fathom.ask.processes import nodes_with_agents
 from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
@@ -58,9 +59,10 @@ from fathom.model.objects import Obj, lookup
 from fathom.model.selectors import parse_field_selector, parse_label_selector
 from fathom.model.times import micro_timestamp
 from fathom.schedule.loop.user_rules import installed_rules
+from fathom.seams.log import Log
 
 DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
-# The first question makes the scheduler's view of the cluster, one about a list has thousands of pods, and
+# A question may have to make the scheduler's view of the cluster, one about a list has thousands of pods, and
 # every user may ask.
 QUESTIONS_AT_ONCE, QUESTIONS_MAX = 2, 32
 AGENTS_ASKED_MAX = 100  # For one id, which every user may ask for. A list about the pod asks the right agent.
@@ -78,6 +80,14 @@ class AskViews:
         self._previews = Previews(core, authorizer, self._kept)
         self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
         self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.
+
+    @property
+    def objects_prepared(self) -> int:
+        return self._kept.size
+
+    async def prepare(self, log: Log) -> None:
+        """Keep the first question from making the view of the whole cluster. Runs until it is cancelled."""
+        await Preparation(self._kept, self._core.cache, self._core.outside.clock, log).run()
 
     async def serve(self, call: Call) -> Response:
         """Raises 429 if too many questions wait."""
