@@ -148,11 +148,16 @@ def cluster_of(objects: Objects, rules: Rules = RULES, *, attached: bool = False
     cluster = ClusterView(rules=rules)
     for kind in sorted(KINDS, key=lambda kind: kind.name == "Pod"):  # Pods last: namespaces name tenants.
         for obj in objects.list(resource_name(kind.resource.group, kind.resource.plural)):
-            if kind.name == "Pod":
-                cluster.put_pod(obj)
-            else:
-                cluster.put(kind.name, None, as_decided_by(kind.name, obj, attached=attached))
+            put_new(cluster, kind.name, obj, attached=attached)
     return cluster
+
+
+def put_new(cluster: ClusterView, kind: str, obj: Obj, *, attached: bool) -> None:
+    """Put an object of which the view has no earlier state."""
+    if kind == "Pod":
+        cluster.put_pod(obj)
+    else:
+        cluster.put(kind, None, as_decided_by(kind, obj, attached=attached))
 
 
 def as_decided_by(kind: str, obj: Obj | None, *, attached: bool) -> Obj | None:
