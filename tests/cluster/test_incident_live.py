@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.chaos.judging import judged
 from tests.cluster.living import Cluster, Obj, until
 
 from fathom.record.incident_file import Incident, open_incident
@@ -70,6 +71,10 @@ def command(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProces
 
 def test_an_incident_with_a_kill_in_it_replays_whole_and_goes_on(loaded: Cluster, tmp_path: Path) -> None:
     incident(loaded)
+    history, wrong = judged(loaded.data)
+    assert (history.violations, wrong) == ([], [])
+    assert history.commits > 300
+    assert history.decisions > 100
     file, data = tmp_path / "huge.incident", str(loaded.data)
     around = ("--around", "pod/huge", "--window", "10m", "--out", str(file), "--data", data)
     exported = command("record", "export", *around)
