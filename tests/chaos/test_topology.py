@@ -19,14 +19,19 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.chaos.judging import FollowedHistory, collected, exported_incident, read_journals
 from tests.chaos.topology import Pausable, Process, Topology
 from tests.chaos.topology_load import Churn, CounterReader, CounterWriter, PodFollower, Worker
+
+from fathom.sim.real_history import RealHistory
 
 SEED = os.environ.get("FATHOM_CHAOS_SEED", "1")
 WRITERS = 4
 DEPLOYMENTS = [f"web-{number}" for number in range(6)]
 FAULTS_S = 60.0
 CONVERGES_S = 240.0
+SETTLES_S = 20.0  # What counts pods writes its last word some seconds after the last of them is ready.
+INCIDENTS_MAX = 3
 
 Chosen = TypeVar("Chosen")
 
@@ -80,10 +85,12 @@ class Trial:
         self.reader = CounterReader(topology, self.writers, seed)
         self.followers = [PodFollower(topology, first) for first in range(2)]
         self.workers: list[Worker] = [self.churn, *self.writers, self.reader, *self.followers]
+        self.followed = FollowedHistory(topology.etcd.url, [server.data for server in topology.servers])
         self.unsettled: list[str] = []
         self.converged_s = 0.0
 
     def run(self, seconds: float) -> None:
+        self.followed.start()
         self.churn.begin()
         for worker in self.workers:
             worker.start()
@@ -117,6 +124,30 @@ class Trial:
                 for writer in self.writers:
                     assert int(client.get(writer.path).obj["data"]["n"]) >= writer.acknowledged
 
+    @property
+    def history(self) -> RealHistory:
+        return self.followed.history
+
+    def judge(self) -> list[str]:
+        """What the simulator's checkers find in what was committed and decided; an incident for each."""
+        time.sleep(SETTLES_S)
+        self.followed.over.set()
+        self.followed.join(60)
+        assert (self.followed.failed, self.followed.is_alive()) == ("", False)
+        at_s = time.monotonic()
+        for data in self.topology.directory.glob("*/data"):
+            read_journals(self.history, data, at_s=at_s)
+        self.history.journals_are_read(at_s=at_s)
+        broken = [*self.history.violations, *self.history.wrong_at_rest(at_s=at_s)]
+        if not broken:
+            return []
+        servers = [server.data for server in self.topology.servers]
+        data = collected(self.topology.directory / "collected", self.topology.deciders, servers)
+        return [
+            f"{violation}\n{exported_incident(violation, data, data / f'{number}.incident')}"
+            for number, violation in enumerate(broken[:INCIDENTS_MAX])
+        ]
+
     def figures(self) -> list[str]:
         took_ms = sorted(1000 * each for writer in self.writers for each in writer.latencies_s)
         p50, p99 = statistics.median(took_ms), took_ms[int(len(took_ms) * 0.99)]
@@ -128,6 +159,8 @@ class Trial:
             f"{self.reader.reads:,} reads through any server, none older than what was acknowledged",
             f"{self.churn.changes} changes of Deployments",
             f"{len(self.followers[0].bound):,} pods bound, each once, and no node beyond what it has",
+            f"{self.history.commits:,} commits and {self.history.decisions:,} decisions, judged by"
+            f" {len(self.history.judged)} invariants of the simulator",
             f"all as wanted {self.converged_s:.1f} s after the last fault",
         ]
 
@@ -143,6 +176,8 @@ def test_nothing_is_lost_or_doubled_and_all_converges_while_anything_is_killed(t
         assert trial.wrong == []
         assert trial.faults.ended == []
         trial.check_all_servers()
+        broken = trial.judge()
+        assert not broken, "\n".join(broken)
     finally:
         topology.end()
     sys.stdout.write("\n".join(["", *trial.figures(), ""]))

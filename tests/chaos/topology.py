@@ -162,6 +162,7 @@ class Topology:
         self.cuts: list[tuple[str, Cut]] = []  # (who is cut off, from all that it needs)
         self.servers = [self._server(number) for number in range(SERVERS)]
         self._others: list[tuple[str, Part]] = []
+        self.deciders: dict[str, Path] = {}  # Name -> data directory, of schedulers and controllers.
 
     def start(self) -> None:
         self.servers[0].start()
@@ -195,7 +196,8 @@ class Topology:
         kubeconfig.touch(mode=0o600)
         given = (server.data / "credentials" / what).read_text()
         kubeconfig.write_text(given.replace(address, f"127.0.0.1:{link.port}"))
-        words = (what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"))
+        words = (what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"), "--record")
+        self.deciders[own.name] = own / "data"
         return what, Part(own, self._rng, *words)
 
     def _agent(self, number: int) -> tuple[str, Part]:

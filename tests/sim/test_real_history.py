@@ -168,7 +168,9 @@ def test_a_decision_that_no_journal_has_is_found() -> None:
 def decision(*, uid: str = "u1", seen: int = 3) -> Decision:
     subject = Subject(resource="pods", namespace="default", name="web-1", uid=uid)
     versions = {"Pod": SeenVersions(revision=seen)}
-    return Decision(id="d1", time_ns=0, controller="scheduler", subject=subject, verdict="bind", seen=versions)
+    return Decision(
+        id="d1", time_ns=0, controller="scheduler", subject=subject, verdict="bind", seen=versions
+    )
 
 
 @pytest.mark.parametrize(

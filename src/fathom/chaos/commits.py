@@ -66,18 +66,19 @@ class AuditTail:
         self._at = 0  # Bytes read.
         self._rest = b""
 
-    def read(self) -> None:
+    def read(self) -> list[AuditEntry]:
+        """The new entries of writes."""
         if not self._path.exists():
-            return
+            return []
         with self._path.open("rb") as file:
             file.seek(self._at)
             more = file.read()
         self._at += len(more)
         *lines, self._rest = (self._rest + more).split(b"\n")
-        for line in lines:
-            entry = entry_of(line)
-            if entry is not None and entry.wrote:
-                self.by_revision.setdefault(entry.revision, entry)
+        entries = [entry for line in lines if (entry := entry_of(line)) is not None and entry.wrote]
+        for entry in entries:
+            self.by_revision.setdefault(entry.revision, entry)
+        return entries
 
     def close(self) -> None:
         self.by_revision.clear()

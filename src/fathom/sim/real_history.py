@@ -51,10 +51,10 @@ NODE_USER = "system:node:"
 VIOLATIONS_MAX = 50  # One cause may break an invariant at every commit.
 
 MEMORY = "needs what a process has in memory"
-REQUESTS = "needs the request with its body; the audit log has neither bodies nor preconditions"
+REQUESTS = "needs whole requests; the audit log has no bodies"
 ANSWERS = "needs the answers, which nothing keeps"
-TIMES = "needs the time between two commits; known is only when each of them arrived here"
-WRITERS = "needs the writer of every commit; a killed server takes the end of its audit log with it"
+TIMES = "needs the time between commits; only their arrival here is known"
+WRITERS = "needs the writer of every commit; a killed server loses the end of its audit log"
 FORKS = "runs forks of the simulated world"
 
 # Of `at_home()`, the checkers of every scenario of fathom's own, by name.
