@@ -1,5 +1,6 @@
 """Three members of etcd, three API servers, two schedulers, two controller processes and twenty nodes, under
-load, while members and processes are killed, stand still, or are cut off from each other.
+load, while members and processes are killed, stand still, or are cut off from each other, and while disks are
+slow or full.
 
     FATHOM_CHAOS_S=600 [FATHOM_TEST_ETCD=DIR] [FATHOM_TEST_FAKETIME=LIBRARY] script/test --full -n 0 -s FILE
 
@@ -23,6 +24,7 @@ from tests.chaos.judging import FollowedHistory, collected, exported_incident, r
 from tests.chaos.topology import Pausable, Process, Topology
 from tests.chaos.topology_load import Churn, CounterReader, CounterWriter, PodFollower, Worker
 
+from fathom.record.recording_gaps import read_gaps
 from fathom.sim.real_history import RealHistory
 
 SEED = os.environ.get("FATHOM_CHAOS_SEED", "1")
@@ -45,13 +47,17 @@ class Faults:
         self.ended: list[str] = []  # Processes that ended by themselves.
 
     def strike(self) -> None:
-        how = self._rng.random()
-        if how < 0.6:
-            self._kill(*self._chosen(self._topology.processes))
-        elif how < 0.8:
-            self._pause(*self._chosen(self._topology.processes), "stood still")
+        how, topology = self._rng.random(), self._topology
+        if how < 0.5:
+            self._kill(*self._chosen(topology.processes))
+        elif how < 0.65:
+            self._pause(*self._chosen(topology.processes), "stood still")
+        elif how < 0.8 or not topology.slow_disks:
+            self._pause(*self._chosen(topology.cuts), "was cut off")
+        elif how < 0.9 or not topology.full_disks:
+            self._pause(*self._chosen(topology.slow_disks), "was slow")
         else:
-            self._pause(*self._chosen(self._topology.cuts), "was cut off")
+            self._pause(*self._chosen(topology.full_disks), "was full")
         time.sleep(self._rng.uniform(0.5, 4.0))
         self.ended += self._topology.dead()
 
@@ -135,8 +141,11 @@ class Trial:
         self.followed.join(60)
         assert (self.followed.failed, self.followed.is_alive()) == ("", False)
         at_s = time.monotonic()
-        for data in self.topology.directory.glob("*/data"):
-            read_journals(self.history, data, at_s=at_s)
+        journals = [data / "journal" for data in self.topology.directory.glob("*/data")]
+        if any(read_gaps(each) for journal in journals for each in (journal, *journal.glob("*"))):
+            self.history.journals_have_gaps()  # A disk was full.
+        for journal in journals:
+            read_journals(self.history, journal.parent, at_s=at_s)
         self.history.journals_are_read(at_s=at_s)
         broken = [*self.history.violations, *self.history.wrong_at_rest(at_s=at_s)]
         if not broken:

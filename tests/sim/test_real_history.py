@@ -61,10 +61,20 @@ def changes(steps: Iterable[Step]) -> list[Change]:
     return made
 
 
-def audited(revision: int, **fields: str) -> AuditEntry:
-    defaults = {"user": "system:fathom", "resource": "pods", "namespace": "default", "name": "web-1"}
+def audited(revision: int, *, actor: str, decision: str = "") -> AuditEntry:
+    """The scheduler's write of the pod."""
     return AuditEntry(
-        id="1", time="2026-01-01T00:00:00Z", verb="update", code=200, revision=revision, **(defaults | fields)
+        id="1",
+        time="2026-01-01T00:00:00Z",
+        user="system:fathom",
+        verb="update",
+        code=200,
+        resource="pods",
+        namespace="default",
+        name="web-1",
+        revision=revision,
+        actor=actor,
+        decision=decision,
     )
 
 
@@ -161,6 +171,13 @@ def test_a_decision_that_no_journal_has_is_found() -> None:
     ]
     history = judged(BOUND, audited(4, actor="scheduler", decision="d1"))
     history.read_journal("scheduler", [KeptDecision(decision(), ())], at_s=5.0)
+    history.journals_are_read(at_s=5.0)
+    assert broken(history) == []
+
+
+def test_where_a_journal_has_gaps_a_decision_may_be_missing() -> None:
+    history = judged(BOUND, audited(4, actor="scheduler", decision="d1"))
+    history.journals_have_gaps()
     history.journals_are_read(at_s=5.0)
     assert broken(history) == []
 
