@@ -14,19 +14,18 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from fathom.ask.objects import CachedObjects
-from fathom.explain.why.case import as_decided_by, cluster_of, resource_name
+from fathom.explain.why.case import VIEWED, as_decided_by, cluster_of, resource_name
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.rules import Rules
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.watched_kinds import KINDS
 from fathom.store.protocol import Entry
 
 POD, NAMESPACE, RESERVATION = "Pod", "Namespace", "Reservation"
 # In the order of `cluster_of`: pods last.
 RESOURCES = {
     kind.name: resource_name(kind.resource.group, kind.resource.plural)
-    for kind in sorted(KINDS, key=lambda kind: kind.name == POD)
+    for kind in sorted(VIEWED, key=lambda kind: kind.name == POD)
 }
 
 Entries = Mapping[str, Entry]
