@@ -24,9 +24,9 @@ from tests.clients.running import Server, server_of
 from tests.cluster.living import Obj
 from tests.cluster.simulated_nodes import NODE_CPU, ZONES, Place
 from tests.cluster.test_pending_troubles_live import TROUBLES
-from tests.cluster.troubles import Ask, asking, solve
+from tests.cluster.troubles import Ask, answer_with, asking, solve
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.live, pytest.mark.full]
 
 NAMES = (
     "gate", "topology spread", "taint", "node affinity", "wrong selector", "resources", "host port", "cordon",
@@ -108,7 +108,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with started([sys.executable, "-c", PLAIN, str(data)], log) as (process, said):
         url = next(line for line in said if " on https" in line).split(" on ")[1].split(",")[0]
         server = server_of(process, url, data, log)
-        for number in range(2 * len(NAMES)):
+        for number in range(2 * len(NAMES) + 2):
             made = node(f"node-{number}", str(NODE_CPU))
             made["metadata"]["labels"] = {ZONE: ZONES[number % 2], HOST: f"node-{number}"}
             server.request("POST", "/api/v1/nodes", made)
@@ -129,7 +129,7 @@ def copy(foreign: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def pools() -> Iterator[tuple[str, str]]:
-    return iter([(f"node-{number}", f"node-{number + 1}") for number in range(0, 2 * len(NAMES), 2)])
+    return iter([(f"node-{number}", f"node-{number + 1}") for number in range(0, 2 * len(NAMES) + 2, 2)])
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +164,11 @@ def test_attached_the_first_line_names_the_cause_and_the_change_gives_the_pod_a_
     name: str, place: Place, ask: Ask
 ) -> None:
     solve(TROUBLES[name](place), ask, place, place.cluster.logs)
+
+
+def test_attached_a_scheduler_that_is_not_known_is_named_and_no_command_starts_it(
+    place: Place, ask: Ask
+) -> None:
+    """Which program has that name, only people of that cluster know."""
+    (step,) = TROUBLES["scheduler of another name"](place).steps
+    assert not (answer_with("pod/web", step, ask, place.cluster.logs)["change"] or {}).get("command")
