@@ -107,6 +107,7 @@ def test_a_claim_is_provisioned_for_the_node_of_its_pod_which_is_bound_after_it(
 
     told(story, tmp_path)
     assert verdicts(tmp_path, "db") == ["bind"]
+    assert verdicts(tmp_path, "data") == ["patch"]
 
 
 def test_a_volume_that_is_there_is_given_to_the_claim_and_decides_the_node(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import asyncio
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed
 from fathom.control.decision_log import result_of, subject_of
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key, Obj, key_of, uid_of
 from fathom.schedule.decide.delayed_claims import (
     binding_patch,
@@ -74,17 +75,16 @@ class VolumeBinding:
         return ""
 
     async def _patch(self, sent: SentBinding, resource: Resource, obj: Obj, patch: Obj) -> str:
-        """At the revision that was read: two pods may want the same volume."""
-        key, api = key_of(obj), self._api.with_decision(sent.decision)
-        outcome = await api.patch(resource, key.namespace, key.name, patch)
+        """At the revision that was read: two pods may want the same volume. It is a decision of its own, so
+        that the outcome of the pod's is that of its binding."""
+        key, subject = key_of(obj), subject_of(resource, obj)
+        why = f"pod {'/'.join(sent.pod.key)} goes to {sent.request.node}, and needs its volume there"
+        id_ = self._state.note("patch", subject, WakeCause("decision", decision=sent.decision), why)
+        outcome = await self._api.with_decision(id_).patch(resource, key.namespace, key.name, patch)
         result, revision, message = result_of(outcome)
+        now_ns = self._state.clock.now_ns()
         self._state.recorder.concluded(
-            sent.decision,
-            self._state.clock.now_ns(),
-            result,
-            written=subject_of(resource, obj),
-            revision=revision,
-            message=message,
+            id_, now_ns, result, written=subject, revision=revision, message=message
         )
         return "" if isinstance(outcome, Committed) else f"{resource.plural} {key.name}: {message or result}"
 
