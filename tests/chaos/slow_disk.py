@@ -18,6 +18,7 @@ import platform
 import select
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -41,8 +42,11 @@ class Filter(ctypes.Structure):
 
 
 def is_possible() -> bool:
-    """Whether this machine's system calls are known here. The kernel has it since 5.5."""
-    return sys.platform == "linux" and platform.machine() in CALLS
+    """Whether a program can be run so: the kernel has it since 5.5, and containers may forbid it."""
+    if sys.platform != "linux" or platform.machine() not in CALLS:
+        return False
+    command = [sys.executable, __file__, os.devnull, sys.executable, "-c", ""]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def listener() -> int:

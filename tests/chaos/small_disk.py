@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from pathlib import Path
 
@@ -36,7 +35,3 @@ class SmallDisk:
 
     def unmount(self) -> None:
         subprocess.run(["umount", "--lazy", str(self._directory)], check=True)
-
-
-def can_mount() -> bool:
-    return os.geteuid() == 0

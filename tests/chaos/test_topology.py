@@ -52,11 +52,11 @@ class Faults:
             self._kill(*self._chosen(topology.processes))
         elif how < 0.65:
             self._pause(*self._chosen(topology.processes), "stood still")
-        elif how < 0.8 or not topology.slow_disks:
+        elif how < 0.8:
             self._pause(*self._chosen(topology.cuts), "was cut off")
-        elif how < 0.9 or not topology.full_disks:
+        elif how < 0.9 and topology.slow_disks:
             self._pause(*self._chosen(topology.slow_disks), "was slow")
-        else:
+        elif topology.full_disks:
             self._pause(*self._chosen(topology.full_disks), "was full")
         time.sleep(self._rng.uniform(0.5, 4.0))
         self.ended += self._topology.dead()
