@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fathom.api.resource_cache import REGISTRY
 from fathom.chaos.commits import AUDIT_S, AuditTail
+from fathom.model.decision import KeptDecision
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.record.audit import FILE
 from fathom.record.audit_reading import read_entries
@@ -42,7 +43,9 @@ def judged(data: Path) -> tuple[RealHistory, list[Violation]]:
 
 
 def _history(data: Path) -> RealHistory:
-    """Commits are timed by the audit log."""
+    """Of a cluster that runs on meanwhile: the journals first, so that the store has what they say. Commits
+    are timed by the audit log."""
+    before = journals_of(data)
     history, audit = RealHistory(), audit_of(data)
     store = sqlite_file.connect(data / sqlite_file.DATABASE, read_only=True)
     newest, floor = sqlite_log.bounds(store)
@@ -57,8 +60,10 @@ def _history(data: Path) -> RealHistory:
         read = batch.revision
     store.close()
     history.reached(newest)
-    read_journals(history, data, at_s=at_s)
-    history.journals_are_read(at_s=at_s)
+    for process, kept in before.items():
+        history.read_journal(process, kept, at_s=at_s)
+    since = (each.decision.id for kept in journals_of(data).values() for each in kept)
+    history.journals_are_read(at_s=at_s, also=since)
     return history
 
 
@@ -118,9 +123,10 @@ def audit_of(*data: Path) -> AuditIndex:
     return audit
 
 
-def read_journals(history: RealHistory, data: Path, *, at_s: float) -> None:
-    for directory in sorted({file.parent for file in (data / "journal").rglob("*.seg")}):
-        history.read_journal(directory.name, read_journal(directory), at_s=at_s)
+def journals_of(data: Path) -> dict[str, list[KeptDecision]]:
+    """By process."""
+    directories = sorted({file.parent for file in (data / "journal").rglob("*.seg")})
+    return {directory.name: read_journal(directory) for directory in directories}
 
 
 def collected(directory: Path, parts: dict[str, Path], servers: list[Path]) -> Path:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.chaos.judging import FollowedHistory, collected, exported_incident, read_journals
+from tests.chaos.judging import FollowedHistory, collected, exported_incident, journals_of
 from tests.chaos.topology import Pausable, Process, Topology
 from tests.chaos.topology_load import Churn, CounterReader, CounterWriter, PodFollower, Worker
 
@@ -137,6 +137,7 @@ class Trial:
     def judge(self) -> list[str]:
         """What the simulator's checkers find in what was committed and decided; an incident for each."""
         time.sleep(SETTLES_S)
+        self.topology.end_processes()  # Nothing is decided or written any more.
         self.followed.over.set()
         self.followed.join(60)
         assert (self.followed.failed, self.followed.is_alive()) == ("", False)
@@ -145,7 +146,8 @@ class Trial:
         if any(read_gaps(each) for journal in journals for each in (journal, *journal.glob("*"))):
             self.history.journals_have_gaps()  # A disk was full.
         for journal in journals:
-            read_journals(self.history, journal.parent, at_s=at_s)
+            for process, kept in journals_of(journal.parent).items():
+                self.history.read_journal(process, kept, at_s=at_s)
         self.history.journals_are_read(at_s=at_s)
         broken = [*self.history.violations, *self.history.wrong_at_rest(at_s=at_s)]
         if not broken:

@@ -289,11 +289,16 @@ class Topology:
         ]
         return [f"{name}: {log.read_text()[-2000:]}" for name, alive, log in logs if not alive]
 
-    def end(self) -> None:
+    def end_processes(self) -> None:
+        """All but etcd."""
         ends: list[Callable[[], None]] = [part.kill for _, part in self._others]
-        ends += [server.kill for server in self.servers if server.alive]
-        for end in [*ends, *(member.kill for member in self.etcd.members)]:
+        for end in [*ends, *(server.kill for server in self.servers if server.alive)]:
             end()
+
+    def end(self) -> None:
+        self.end_processes()
+        for member in self.etcd.members:
+            member.kill()
         for disk in self._small_disks:
             disk.unmount()
         self._links.close()

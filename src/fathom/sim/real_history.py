@@ -175,7 +175,8 @@ class RealHistory:
         self._records.newest = max(self._records.newest, revision)
 
     def read_journal(self, process: str, kept: Iterable[KeptDecision], *, at_s: float) -> None:
-        """After all commits that its decisions can have seen."""
+        """Its records rest on commits that this history has: of a run that goes on, read the journal first,
+        then the commits, and give the journal last."""
         for each in kept:
             self.decisions += 1
             self._recorded.add(each.decision.id)
@@ -190,8 +191,10 @@ class RealHistory:
         """Before they are read: a process could not record all that it decided, because its disk was full."""
         self._whole = self._records.complete = False
 
-    def journals_are_read(self, *, at_s: float) -> None:
-        """A write whose decision is in no journal is no violation where journals have gaps."""
+    def journals_are_read(self, *, at_s: float, also: Iterable[str] = ()) -> None:
+        """A write whose decision is in no journal is no violation where journals have gaps. `also`: ids of
+        decisions that were recorded since the journals were read."""
+        self._recorded.update(also)
         for decision in self._named.by_id:
             if self._whole and decision not in self._recorded:
                 text = f"a write names decision {decision}, which no journal has"
