@@ -22,7 +22,7 @@ from fathom.model.body import Body, canonical
 from fathom.model.objects import key_of
 from fathom.schedule.decide.rules import RULES
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.watched_kinds import KINDS
+from fathom.schedule.loop.watched_kinds import KINDS, STORAGE_CLASS
 from fathom.store.protocol import Batch, Change, Entry
 
 NODES, PODS = ("a", "b", "c", "d"), ("p", "q", "r", "s")
@@ -330,5 +330,5 @@ def test_answers_from_a_prepared_view_are_those_of_a_new_one(stream: list[list[W
 
 
 def test_every_kind_that_the_scheduler_follows_is_looked_at_and_pods_come_last() -> None:
-    assert set(RESOURCES) == {kind.name for kind in KINDS}
+    assert set(RESOURCES) == {kind.name for kind in (*KINDS, STORAGE_CLASS)}
     assert list(RESOURCES)[-1] == "Pod"

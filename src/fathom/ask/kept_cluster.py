@@ -16,19 +16,18 @@ from itertools import islice
 from typing import NamedTuple
 
 from fathom.ask.objects import CachedObjects
-from fathom.explain.why.case import as_decided_by, cluster_of, put_new, resource_name
+from fathom.explain.why.case import VIEWED, as_decided_by, cluster_of, put_new, resource_name
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.rules import Rules
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.watched_kinds import KINDS
 from fathom.store.protocol import Entry
 
 POD, NAMESPACE, RESERVATION = "Pod", "Namespace", "Reservation"
 # In the order of `cluster_of`: pods last.
 RESOURCES = {
     kind.name: resource_name(kind.resource.group, kind.resource.plural)
-    for kind in sorted(KINDS, key=lambda kind: kind.name == POD)
+    for kind in sorted(VIEWED, key=lambda kind: kind.name == POD)
 }
 
 STEP_OBJECTS = 100  # Of a preparation: some 4 ms.

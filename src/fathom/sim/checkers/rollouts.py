@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,12 +12,9 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
+from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-
-if TYPE_CHECKING:
-    from fathom.sim.world.world import World
-
 
 # Without faults, every process has seen a change after this time at most.
 KNOWN_S = 1.0
@@ -113,16 +109,16 @@ class MinimumAvailable(_Rollouts):
         return f"{change.key.name} was removed: {remaining} ready pods are left, {state.least} are required"
 
 
-class RolledOut(Checker):
+class RolledOut(AtRest):
     """At rest every Deployment has as many ready pods as it wants, all of its template, and its status says
     so for its current generation."""
 
     name = "every rollout completes"
     patience_s = 90.0  # A leader whose list is never answered retries after sixty.
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        sets, pods = world.list(REPLICA_SETS), world.list(PODS)
-        for deployment in world.list(DEPLOYMENTS):
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        sets, pods = of_resource(objects, REPLICA_SETS), of_resource(objects, PODS)
+        for deployment in of_resource(objects, DEPLOYMENTS):
             if is_deleting(deployment):
                 continue
             path = f"{DEPLOYMENTS}/{'/'.join(key_of(deployment))}"
