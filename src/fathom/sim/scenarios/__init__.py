@@ -16,6 +16,7 @@ import msgspec
 
 from fathom.sim.scenarios import (
     admitting,
+    apart,
     basics,
     breaking_glass,
     by_hand,
@@ -146,6 +147,7 @@ MODULES = (
     changing_hands,
     in_time,
     leading_again,
+    apart,
 )
 
 
