@@ -49,6 +49,7 @@ from fathom.sim.scenarios import (
     lives,
     loads,
     long_waits,
+    many_objects,
     namesakes,
     naming,
     new_leaders,
@@ -76,6 +77,7 @@ from fathom.sim.scenarios import (
     surviving,
     tainting,
     timelines,
+    unclear_answers,
     unwell,
     waking,
     workloads,
@@ -147,6 +149,8 @@ MODULES = (
     changing_hands,
     in_time,
     leading_again,
+    unclear_answers,
+    many_objects,
     apart,
 )
 
