@@ -180,6 +180,44 @@ class RecordsAreTrue(Checker):
         self._engine.broken(Violation(self.name, f"{process.name}: {message}", self._engine.since_s))
 
 
+class OwnDeletesAreKnown(Checker):
+    """Who has deleted an object knows it when it decides next about the same subject: it does not delete it
+    again. A process that has started anew may, and one that was not told."""
+
+    name = "no decision deletes again what its maker has deleted"
+
+    def __init__(self) -> None:
+        self._decisions: dict[str, Decision] = {}
+        self._begun: dict[str, str] = {}  # UID -> the decision by which its deletion began.
+        self._deleted: set[tuple[object, ...]] = set()  # By whom, about what, and which.
+
+    def begin(self, world: World) -> None:
+        self._engine: Engine = world.engine
+        world.engine.record_readers.append(self)
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is not None and _verb(change) == "delete":
+            self._begun.setdefault(uid_of(change.old), dict(change.headers).get(DECISION_HEADER, ""))
+        return None
+
+    def decided(self, process: SimProcess, decision: Decision) -> None:
+        self._decisions[decision.id] = decision
+
+    def concluded(self, process: SimProcess, outcome: Outcome) -> None:
+        decision, deleted = self._decisions.get(outcome.id), outcome.object
+        if decision is None or deleted is None or not deleted.uid or outcome.verb != "delete":
+            return
+        about = _path(decision.subject), decision.controller
+        which = process.name, process.incarnation, *about, deleted.resource, deleted.uid
+        if outcome.result != "committed":
+            return
+        if self._begun.get(deleted.uid) == outcome.id:
+            self._deleted.add(which)
+        elif which in self._deleted:
+            told = f"{decision.controller} deleted {_path(deleted)} again, for {about[0]}"
+            self._engine.broken(Violation(self.name, f"{process.name}: {told}", self._engine.since_s))
+
+
 def _state(revision: int, obj: Obj, *, exists: bool = True) -> ObjectState:
     return ObjectState(revision, uid_of(obj), int(metadata(obj).get("generation") or 0), exists)
 
