@@ -90,7 +90,18 @@ def test_a_machine_without_user_namespaces_gets_a_warning_with_what_to_do(tmp_pa
         pytest.skip("no user namespace can be made here")
     limit = "echo 1 > /proc/sys/user/max_user_namespaces"
     inside = f'{limit} && exec unshare --user --map-user=1000 --map-group=1000 "$@"'
-    doctor = [sys.executable, "-m", "fathom.cli", "doctor", "--data", tmp_path, "--port", "0", "-o", "json"]
+    doctor = [
+        sys.executable,
+        "-m",
+        "fathom.cli",
+        "doctor",
+        "--data",
+        str(tmp_path),
+        "--port",
+        "0",
+        "-o",
+        "json",
+    ]
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", inside, "sh", *doctor],
         capture_output=True,

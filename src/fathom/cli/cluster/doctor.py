@@ -49,8 +49,8 @@ def doctor(
     elif output == "name":
         say(*(finding.check for finding in findings if finding.state != "ok"))
     elif output == "wide":
-        rows = [(finding.state, finding.check, finding.found, finding.advice) for finding in findings]
-        say_table([("STATE", "CHECK", "FOUND", "DO"), *rows])
+        table = [(finding.state, finding.check, finding.found, finding.advice) for finding in findings]
+        say_table([("STATE", "CHECK", "FOUND", "DO"), *table])
     else:
         width = terminal_width() if sys.stdout.isatty() else None
         rows = laid_out([(finding.state, finding.check, finding.found) for finding in findings], width)
