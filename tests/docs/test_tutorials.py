@@ -10,9 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.attach.test_attach_live import PODS, placed_by_kube_scheduler, plain_server
+from tests.cli.asking import node, pod
 from tests.docs.console import Shown, Step, shown, steps
 from tests.docs.terminal import Terminal
 
@@ -30,6 +33,7 @@ FOLLOWED = (
 PAGES = sorted(str(page.relative_to(DOCS)) for pattern in FOLLOWED for page in DOCS.glob(pattern))
 NORMALLY = {"tutorials/first-cluster.md", "simulation.md"}
 INSTALLING = ["tutorials/first-cluster.md", "installing.md"]
+ATTACHING = "attaching.md"
 # The first starts a cluster with the Deployment web; they leave it as they found it.
 TOGETHER = (
     "running-a-cluster.md",
@@ -55,7 +59,10 @@ ELSEWHERE = {
     "fathom sim zoo": "tests/sim/test_zoo.py",
 }
 # Several clusters run at once while tests do: each takes a free port.
-UP = '() { case "$1" in up|doctor) command fathom "$1" --port 0 "${@:2}" ;; *) command fathom "$@" ;; esac; }'
+UP = (
+    '() { case "$1" in up|doctor|attach) command fathom "$1" --port 0 "${@:2}" ;;'
+    ' *) command fathom "$@" ;; esac; }'
+)
 
 
 def place(tmp_path: Path) -> Path:
@@ -111,9 +118,14 @@ def programs_of_others(tmp_path: Path) -> Path:
     return directory
 
 
-def follow(*pages: str, tmp_path: Path, venv: Path | None, deep: bool) -> None:
-    """One after the other. `venv`: an install that is there already; else the page makes its own."""
+def follow(
+    *pages: str, tmp_path: Path, venv: Path | None, deep: bool, files: Mapping[str, str] | None = None
+) -> None:
+    """One after the other. `venv`: an install that is there already; else the page makes its own. `files`:
+    what the reader has."""
     clone = place(tmp_path)
+    for name, text in (files or {}).items():
+        (clone / name).write_text(text)
     variables = environment(tmp_path)
     variables["PATH"] += f":{programs_of_others(tmp_path)}"
     if venv is not None:
@@ -161,6 +173,18 @@ def test_a_page_prints_what_it_says(page: str, tmp_path: Path, request: pytest.F
 @pytest.mark.timeout(600)
 def test_pages_about_one_cluster_print_what_they_say(tmp_path: Path, installed: Path) -> None:
     follow(*TOGETHER, tmp_path=tmp_path, venv=installed, deep=True)
+
+
+@pytest.mark.live
+@pytest.mark.full
+def test_the_page_about_attaching_prints_what_it_says(tmp_path: Path, installed: Path) -> None:
+    with plain_server(tmp_path) as kubernetes:
+        for name, cpu in (("node-1", "4"), ("node-2", "2")):
+            kubernetes.request("POST", "/api/v1/nodes", node(name, cpu))
+        placed_by_kube_scheduler(kubernetes, "web", "node-1")
+        kubernetes.request("POST", PODS, pod("big", "9"))
+        files = {"prod.yaml": kubernetes.kubeconfig.read_text()}
+        follow(ATTACHING, tmp_path=tmp_path, venv=installed, deep=True, files=files)
 
 
 @pytest.mark.live
@@ -218,6 +242,6 @@ def _commands(block: Shown) -> list[str]:
 
 
 def test_what_looks_as_if_it_is_typed_is_typed() -> None:
-    typed = {*PAGES, *TOGETHER, *INSTALLING}
+    typed = {*PAGES, *TOGETHER, *INSTALLING, ATTACHING}
     with_commands = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if steps(page.read_text())}
     assert {name for name in with_commands if not READ_ONLY.fullmatch(name)} - typed == set()
