@@ -157,7 +157,7 @@ def follow(
 
 
 @pytest.mark.live
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)  # With the install that all pages share, on a busy machine.
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[] if page in NORMALLY else [pytest.mark.full]) for page in PAGES]
 )
@@ -170,7 +170,7 @@ def test_a_page_prints_what_it_says(page: str, tmp_path: Path, request: pytest.F
 
 @pytest.mark.live
 @pytest.mark.full
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)  # With the install that all pages share, on a busy machine.
 def test_pages_about_one_cluster_print_what_they_say(tmp_path: Path, installed: Path) -> None:
     follow(*TOGETHER, tmp_path=tmp_path, venv=installed, deep=True)
 
