@@ -109,7 +109,7 @@ class Autoscalers:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._floor = LeaderMinRevision(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD)
+        self._floor = LeaderMinRevision(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD, OVERRIDE)
         # By autoscaler: recommendations and steps of this term, at most an hour back, in monotonic times.
         self._histories: dict[Key, History] = {}
         # When each last decided: once per period, and when a pause ends.

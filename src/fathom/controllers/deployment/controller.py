@@ -73,7 +73,7 @@ class Deployments:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._floor = LeaderMinRevision(kit, DEPLOYMENT, REPLICA_SET, POD)
+        self._floor = LeaderMinRevision(kit, DEPLOYMENT, REPLICA_SET, POD, OVERRIDE)
         self._ages = Ages()  # Of the last update of a Deployment's progress.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
