@@ -47,12 +47,19 @@ def started(command: list[str], log: Path) -> Iterator[tuple[subprocess.Popen[st
         process.communicate()
 
 
-@pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[Server]:
-    data, log = tmp_path / "foreign", tmp_path / "foreign.log"
+@contextmanager
+def plain_server(folder: Path) -> Iterator[Server]:
+    """It stands for a Kubernetes: an API server without fathom's kinds."""
+    data, log = folder / "foreign", folder / "foreign.log"
     with started([sys.executable, "-c", PLAIN, str(data)], log) as (process, said):
         url = next(line for line in said if " on https" in line).split(" on ")[1].split(",")[0]
         yield server_of(process, url, data, log)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Iterator[Server]:
+    with plain_server(tmp_path) as server:
+        yield server
 
 
 def fathom(*words: str, code: int = 0, cwd: Path | None = None) -> str:

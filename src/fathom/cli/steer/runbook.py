@@ -144,7 +144,10 @@ def plan(
     *,
     settings: Settings = (),
     namespace: Namespace = "",
-    output: Annotated[str, output_parameter("json", "yaml", help="The plan as a document.")] = "",
+    output: Annotated[
+        str,
+        output_parameter("json", "yaml", "name", help="json, yaml: the plan as a document. name: its steps."),
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show each step with its values, judge the preconditions now, and try the steps in forks of the cluster.
@@ -160,7 +163,9 @@ def plan(
     parameters = _pairs(settings, "--set")
     with waiting("judging preconditions, and trying the steps in forks of the cluster", quiet=bool(output)):
         plan = awaited(planned(*_place(kubeconfig, namespace), name, parameters))
-    if output:
+    if output == "name":
+        say(*(step["id"] for step in plan.document["steps"]))
+    elif output:
         print_document(plan.document, output)
     else:
         say(*plan.lines)

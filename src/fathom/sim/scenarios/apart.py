@@ -9,6 +9,7 @@ from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.pod_states import is_active
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from fathom.seams.streams import Streams
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import (
@@ -18,10 +19,9 @@ from fathom.sim.checkers.rollouts import (
     RolledOut,
 )
 from fathom.sim.checkers.workloads import OnePodPerSlot, owner_uid
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, SlowRequest

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, uid_of
+from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.seams.streams import Streams
 from fathom.sim.checkers import at_home
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, pod_spec, replica_set
+from fathom.sim.scenarios.objects import pod_spec, replica_set
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, manage
 from fathom.sim.world.controllers import run_controllers
