@@ -9,9 +9,12 @@ from xml.sax.saxutils import escape
 
 COLUMNS, LINES_MAX = 112, 26
 CHAR_PX, LINE_PX, EDGE_PX = 8, 19, 16
+WHY_PENDING = "$ fathom why $(fathom get pods --field-selector status.phase=Pending -o name)"
 # File name -> how the command begins, and the first line of its output that is shown ('': all is).
 PICTURES = {
-    "why": ("$ fathom why $(fathom get pods --field-selector status.phase=Pending -o name)", ""),
+    "why": (WHY_PENDING, ""),
+    "coupling": ("$ fathom coupling ", ""),
+    "what-if": (f"{WHY_PENDING} --what-if ", ""),
     "timeline": ("$ fathom timeline ", ""),
     "preview": ("$ fathom runbook plan ", "The override default/"),
     "replay": ("$ fathom replay ", ""),
@@ -30,7 +33,9 @@ def section(transcript: str, start: str) -> list[str]:
     """The lines from this one to the next step."""
     lines = transcript.splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith(start))
-    last = next((at for at, line in enumerate(lines) if at > first and line.startswith("# ")), len(lines))
+    last = next(
+        (at for at, line in enumerate(lines) if at > first and line.startswith(("# ", "== "))), len(lines)
+    )
     return lines[first:last]
 
 

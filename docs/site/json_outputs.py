@@ -366,7 +366,8 @@ DOCUMENTS = (
         ("runbook plan",),
         """`runbook` (`name`, `version`, `hash`); `ready`, whether it could begin now; `preconditions`, each
         with `name`, `value` (True, False or Unknown) and `message`; `steps`, each with `id` and what it
-        `does`; `creates`, the objects that it would create.""",
+        `does`; `creates`, the objects that it would create; `previews`, what forks of the cluster did, each
+        as `fathom override preview` prints it.""",
     ),
     Document(
         "fathom version, demo requests",

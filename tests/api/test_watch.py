@@ -127,6 +127,21 @@ def test_bookmarks_come_as_often_as_asked_and_carry_the_newest_revision(tmp_path
     tell(story, tmp_path)
 
 
+def test_the_end_of_the_initial_events_says_how_often_bookmarks_come_if_asked(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        query = "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        for headers, expected in (({}, None), ({"fathom-bookmark-seconds": "0.5"}, "0.5")):
+            watching = await api.watch(f"{MAPS}?{query}", headers=headers)
+            event = await watching.next()
+            while event is not None and event["type"] != "BOOKMARK":
+                event = await watching.next()
+            assert event is not None
+            annotations = event["object"]["metadata"]["annotations"]
+            assert annotations.get("fathom.dev/bookmark-seconds") == expected
+
+    tell(story, tmp_path)
+
+
 def test_a_watch_ends_at_its_timeout(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         watching = await api.watch(f"{MAPS}?timeoutSeconds=1&resourceVersion={await _revision(api)}")

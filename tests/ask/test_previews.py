@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.api.harness import JANE, Api
 from tests.ask.processes import OWN, asked_server
@@ -14,6 +15,7 @@ from tests.ask.test_explanations import node
 from tests.security.people import grant, grant_rule, namespaces
 
 from fathom.ask.preview_child import entries_for_fork
+from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.model.body import Body
 from fathom.model.objects import Obj
 from fathom.store.protocol import Entry
@@ -155,6 +157,46 @@ def test_the_verb_is_enough_for_the_fork_and_the_author_needs_his_own_rights_the
     told(story, tmp_path)
 
 
+def grown_run() -> Obj:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    step = {"id": "grow", "action": {"scale": {"target": target, "replicas": 4}}}
+    content = msgspec.convert({"steps": [step]}, RunbookSpec)
+    runbook = {"name": "grow", "source": "cluster", "version": 1, "hash": spec_hash(content)}
+    spec = {"runbook": runbook, "content": msgspec.to_builtins(content)}
+    return {"kind": "RunbookRun", "metadata": {"name": "tried"}, "spec": spec}
+
+
+def question_of_run() -> Obj:
+    asked = question(run=grown_run())
+    del asked["spec"]["override"]
+    return asked
+
+
+@pytest.mark.live
+def test_all_steps_of_a_run_are_tried_in_the_fork_and_none_in_the_cluster(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        before = api.core.cache.reached
+        status = await asked(api, question_of_run())
+        assert api.core.cache.reached == before
+        (run,) = status["runs"]
+        assert (run["phase"], [step["state"] for step in run["steps"]]) == ("Succeeded", ["Done"])
+        assert [status[future][0]["cluster"]["ready"] for future in ("without", "with")] == [2, 4]
+        kept = await api.get(f"{WHERE}/{status['token']}")
+        assert kept.obj["spec"]["run"]["metadata"] == {"name": "tried", "namespace": "shop"}
+
+    told(story, tmp_path)
+
+
+def test_a_run_is_not_tried_for_who_may_not_fork(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await grant(api, "jane", "view", "shop")
+        answer = await api.post(WHERE, question_of_run(), token=JANE)
+        assert answer.status == 403
+        assert 'needs the verb "fork" on clusterstates.fathom.dev' in answer.obj["message"]
+
+    told(story, tmp_path)
+
+
 def test_a_question_that_is_none_is_refused(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         nameless = {**override(), "metadata": {}}
@@ -163,6 +205,7 @@ def test_a_question_that_is_none_is_refused(tmp_path: Path) -> None:
             (question(nameless), "spec.override.metadata.name is missing"),
             (question(elsewhere), "spec.override is in another namespace than the question, 'shop'"),
             (question({**override(), "kind": "Pod"}), "spec.override must be a SchedulerOverride, not a Pod"),
+            (question(run=grown_run()), "spec has both an override and a run; set one of them"),
             (question(minutes=0), "spec.minutes must be from 1 to 60, not 0"),
             (question(seeds=11), "spec.seeds must be from 1 to 10, not 11"),
         ):

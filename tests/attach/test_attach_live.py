@@ -47,12 +47,19 @@ def started(command: list[str], log: Path) -> Iterator[tuple[subprocess.Popen[st
         process.communicate()
 
 
-@pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[Server]:
-    data, log = tmp_path / "foreign", tmp_path / "foreign.log"
+@contextmanager
+def plain_server(folder: Path) -> Iterator[Server]:
+    """It stands for a Kubernetes: an API server without fathom's kinds."""
+    data, log = folder / "foreign", folder / "foreign.log"
     with started([sys.executable, "-c", PLAIN, str(data)], log) as (process, said):
         url = next(line for line in said if " on https" in line).split(" on ")[1].split(",")[0]
         yield server_of(process, url, data, log)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Iterator[Server]:
+    with plain_server(tmp_path) as server:
+        yield server
 
 
 def fathom(*words: str, code: int = 0, cwd: Path | None = None) -> str:
@@ -116,7 +123,7 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
     foreign.request("POST", PODS, pod("big", "9"))
     rows = {row["check"]: row for row in json.loads(fathom(*attached(foreign, tmp_path, "-o", "json")[3:]))}
     assert rows["WatchList"]["state"] == "yes"
-    assert rows["kinds to read"]["found"].startswith("18 of 19")
+    assert rows["kinds to read"]["found"].startswith("19 of 20")
     data = tmp_path / "copy"
     command = attached(foreign, data, "--observe-only")
     with started(command, tmp_path / "attach.log"):

@@ -327,7 +327,8 @@ def test_a_scheduler_may_write_what_it_writes_and_no_more() -> None:
     }
     assert writes == {
         ("create", "pods/binding"), ("patch", "pods/status"), ("delete", "pods"), ("create", "events"),
-        ("patch", "events"), ("patch", "scheduleroverrides/status"),
+        ("patch", "events"), ("patch", "scheduleroverrides/status"), ("patch", "persistentvolumeclaims"),
+        ("patch", "persistentvolumes"),
     }  # fmt: skip
 
 

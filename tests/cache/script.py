@@ -28,6 +28,7 @@ from fathom.client.events import ADDED, BOOKMARK, DELETED, ERROR, INITIAL_EVENTS
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, expired, timed_out
 from fathom.model.objects import Key, Obj, key_of, with_metadata
+from fathom.model.well_known import BOOKMARK_ANNOTATION
 from fathom.seams.domain import Domain
 from fathom.seams.seam import Ask, Input, Seam
 from fathom.seams.streams import Streams
@@ -87,6 +88,7 @@ class Server:
         self.has_watch_list = True
         self.ends_lists = True  # False: WatchList never ends, as where the API server's etcd is too old.
         self.knows_header = True  # Sends bookmarks as often as it is asked to; else one a minute.
+        self.promises_bookmarks = True  # And says so at the end of a WatchList.
         self.sends_bookmarks = True
         self.page_max = 0  # Pages are no larger than this, whatever is asked for.
         self.pages_drift = False  # Later pages show a later revision.
@@ -251,7 +253,10 @@ class Server:
             for key, obj in self.objects(watch.resource, watch.after).items()
             if not watch.namespace or key.namespace == watch.namespace
         ]
-        end = [(BOOKMARK, self._mark(watch, {INITIAL_EVENTS_END: "true"}))] if self.ends_lists else []
+        annotations = {INITIAL_EVENTS_END: "true"}
+        if self.knows_header and self.sends_bookmarks and self.promises_bookmarks:
+            annotations[BOOKMARK_ANNOTATION] = f"{watch.bookmark_s:g}"
+        end = [(BOOKMARK, self._mark(watch, annotations))] if self.ends_lists else []
         self._chunk(watch.number, [*((ADDED, obj) for obj in objs), *end])
 
     def _mark(self, watch: Watch, annotations: dict[str, str]) -> Obj:

@@ -80,6 +80,28 @@ def test_a_silent_watch_is_noticed_within_five_missing_bookmarks_and_reopened(wo
     assert resumed == Resumed("Pod", "silent", 0)
 
 
+def test_a_watch_that_dies_before_its_first_bookmark_is_noticed_as_soon(world: World) -> None:
+    """The end of the list says how often bookmarks come: none has to be seen first."""
+    caches = world.caches({"Pod": PODS})
+    world.run(0.5)
+    world.server.watches.clear()
+    world.server.create(PODS, pod("unheard"))
+    world.run(7)
+    assert world.names(caches, "Pod") == ["unheard"]
+    silent = next(one for one in world.seen.events if isinstance(one, Silent))
+    assert silent.silent_s == pytest.approx(5.0)
+
+
+def test_a_server_that_promises_no_bookmarks_is_believed_by_what_it_sends(world: World) -> None:
+    world.server.promises_bookmarks = False
+    caches = world.caches({"Pod": PODS})
+    world.run(10)
+    world.server.watches.clear()
+    world.server.create(PODS, pod("unheard"))
+    world.run(7)
+    assert world.names(caches, "Pod") == ["unheard"]
+
+
 def test_a_silent_watch_of_a_server_with_a_bookmark_a_minute_is_not_given_up_early(world: World) -> None:
     world.server.knows_header = False
     world.caches({"Pod": PODS})

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -64,6 +66,52 @@ def test_a_full_disk_and_a_clock_that_was_never_set_are_failures(
     findings = found(tmp_path / "not" / "there")
     assert {name for name, finding in findings.items() if finding.state == "failure"} == {"disk", "clock"}
     assert all(finding.advice for finding in findings.values() if finding.state != "ok")
+
+
+def test_what_is_not_ok_is_named_and_has_its_advice_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = ["doctor", "--data", str(tmp_path), "--port", str(taken.getsockname()[1])]
+        assert run([*words, "-o", "name"]) == 1
+        names = capsys.readouterr().out.splitlines()
+        assert run([*words, "-o", "wide"]) == 1
+    assert "port" in names
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["STATE", "CHECK", "FOUND", "DO"]
+    assert [row.split()[1] for row in rows if not row.startswith("ok ")] == names
+    assert [row for row in rows if row.endswith("choose another port with `fathom up --port`")]
+
+
+def test_a_machine_without_user_namespaces_gets_a_warning_with_what_to_do(tmp_path: Path) -> None:
+    """Without root, and in a user namespace below which no other may be made."""
+    permitted = subprocess.run(["unshare", "--user", "--map-root-user", "true"], check=False)
+    if permitted.returncode:
+        pytest.skip("no user namespace can be made here")
+    limit = "echo 1 > /proc/sys/user/max_user_namespaces"
+    inside = f'{limit} && exec unshare --user --map-user=1000 --map-group=1000 "$@"'
+    doctor = [
+        sys.executable,
+        "-m",
+        "fathom.cli",
+        "doctor",
+        "--data",
+        str(tmp_path),
+        "--port",
+        "0",
+        "-o",
+        "json",
+    ]
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", inside, "sh", *doctor],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    finding = next(each for each in json.loads(done.stdout) if each["check"] == "isolation")
+    assert finding["state"] == "warning"
+    assert finding["found"].startswith("pods can read those of the server's files that user 1000 can read: ")
+    assert finding["advice"].startswith("allow user namespaces: sysctl ")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
+import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from fathom.cli.main import make_app, run
 from fathom.cli.output import print_document
 from fathom.cli.pages.reading import all_words, page_of
 
+ROOT = Path(__file__).parents[2]
 APP = make_app()
 FORMATS = {
     " ".join(page.words): option.choices
@@ -40,7 +44,7 @@ def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
         "override show": NAMED,
         "runbook list": WIDE,
         "runbook show": NAMED,
-        "runbook plan": JSON,
+        "runbook plan": NAMED,
         "runbook report": NAMED,
         "repair list": WIDE,
         "get": (*WIDE, "jsonpath=TEMPLATE", "custom-columns=HEAD:PATH,…"),
@@ -53,24 +57,34 @@ def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
         "attach": ("json", "yaml"),
         "chaos": ("json", "yaml"),
         "page sessions": ("json", "yaml"),
-        "top": ("text", "json", "yaml"),
-        "version": JSON,
+        "top": ("text", *NAMED),
+        "version": ("wide", *JSON),
         "record status": WIDE,
         "replay": JSON,
-        "sim list": NAMED,
-        "sim run": JSON,
-        "sim explore": JSON,
+        "sim list": WIDE,
+        "sim run": NAMED,
+        "sim explore": NAMED,
         "sim check-determinism": JSON,
-        "sim shrink": JSON,
+        "sim shrink": NAMED,
         "sim zoo": JSON,
         **{f"bench {name}": JSON for name in BENCHMARKS},
-        "doctor": JSON,
-        "store backup": JSON,
-        "store restore": JSON,
-        "store verify": JSON,
-        "store migrate": JSON,
+        "doctor": WIDE,
+        "store backup": NAMED,
+        "store restore": NAMED,
+        "store verify": NAMED,
+        "store migrate": NAMED,
     }
     assert FORMATS == expected  # noqa: SIM300 - it is found, not chosen
+
+
+def test_what_has_neither_names_nor_more_columns_says_why() -> None:
+    """Each is in the decision about -o; a command that could have more is not to stay as it is unseen."""
+    page = (ROOT / "docs/decisions/0044-output-formats.md").read_text()
+    without = {command for command, formats in FORMATS.items() if not {"name", "wide"} & set(formats)}
+    listed = {
+        name for row in re.findall(r"^\| (`.*?) \|", page, flags=re.M) for name in re.findall("`(.*?)`", row)
+    }
+    assert {"bench" if name.startswith("bench ") else name for name in without} == listed
 
 
 @pytest.mark.parametrize("command", FORMATS)
@@ -98,6 +112,17 @@ def test_yaml_and_json_are_the_same_document_in_the_same_order(capsys: pytest.Ca
     as_json = json.loads(capsys.readouterr().out)
     assert as_yaml == as_json == {**document, "path": "x"}
     assert list(as_yaml) == list(as_json) == list(document)
+
+
+def test_wide_and_name_of_what_is_installed_and_of_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "-o", "wide"]) == 0
+    machine = f"{sys.platform}/{platform.machine()}"
+    assert capsys.readouterr().out.endswith(f" (Python {sys.version.split()[0]}, {machine})\n")
+    assert run(["sim", "list", "-o", "wide"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["SCENARIO", "SERVERS", "FAULTS", "ABOUT"]
+    assert run(["sim", "list", "-o", "name"]) == 0
+    assert capsys.readouterr().out.splitlines() == [row.split()[0] for row in rows]
 
 
 @pytest.mark.live

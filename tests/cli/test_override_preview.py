@@ -26,7 +26,7 @@ from fathom.kinds.preview_answer import (
     Refusal,
     Spread,
     Touched,
-    override_hash,
+    tried_hash,
 )
 
 HASH = "00112233aabbccdd"
@@ -157,7 +157,7 @@ def kept(**changes: Any) -> Answer:
 
 
 def test_a_preview_that_holds_is_accepted() -> None:
-    token = f"7-{override_hash(OVERRIDE)}"
+    token = f"7-{tried_hash(OVERRIDE)}"
     server = KeepsPreview(200, kept())
     check_preview(server, "shop", OVERRIDE, token)
     assert server.asked == [f"GET /apis/fathom.dev/v1alpha1/namespaces/shop/overridepreviews/{token}"]
@@ -178,7 +178,7 @@ def test_a_preview_that_holds_is_accepted() -> None:
 def test_a_preview_that_does_not_hold_is_refused_with_exit_code_1(
     status: int, answer: Answer, message: str
 ) -> None:
-    token = f"7-{override_hash(OVERRIDE)}"
+    token = f"7-{tried_hash(OVERRIDE)}"
     with pytest.raises(Problem) as refused:
         check_preview(KeepsPreview(status, answer), "shop", OVERRIDE, token)
     assert (str(refused.value), refused.value.exit_code) == (message.format(token=token), 1)

@@ -50,6 +50,21 @@ def test_a_backup_can_be_verified_and_restored_elsewhere(
     assert all(": 3 objects, " in line for line in shown.out.splitlines())
 
 
+def test_the_name_of_an_answer_is_its_file(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, other = tmp_path / "copy.db", tmp_path / "other"
+    assert run(["store", "backup", str(copy), "--data", str(data), "-o", "name"]) == 0
+    assert run(["store", "restore", str(copy), "--data", str(other), "-o", "name"]) == 0
+    assert run(["store", "verify", str(copy), "-o", "name"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [Path(line).relative_to(tmp_path).parts[0] for line in printed] == [
+        copy.name,
+        other.name,
+        copy.name,
+    ]
+
+
 def test_damage_is_told_and_answers_no(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = next(path for path in data.iterdir() if path.suffix == ".db")
     content = bytearray(database.read_bytes())

@@ -253,6 +253,10 @@ def test_the_page_is_a_document_with_o_json_also_in_a_terminal(server: Served) -
     assert (code, json.loads(out)["why"][0].startswith(SENTENCE)) == (0, True)
 
 
+def test_o_name_prints_what_is_stuck(server: Served) -> None:
+    assert in_terminal("top", "-o", "name", columns=80, env=server.env()) == (0, "pods/large\n")
+
+
 def test_an_object_that_does_not_exist_is_an_error_in_a_pipe(server: Served) -> None:
     line = "fathom: error: there is no pod default/nosuch, and nothing is on record about one\n"
     assert in_pipe("top", "pod/nosuch", env=server.env()) == (1, line)

@@ -51,11 +51,15 @@ def test_the_incident_is_told_from_the_rollout_to_the_replay(tmp_path: Path) -> 
         # Each step's output is checked by the demo itself; here, that each was shown, in order.
         shown = re.findall(r"^\$ (fathom .*)$", done.stdout, flags=re.M)
         assert shown == [step.command for act in STORY for step in act.steps]
-        link = re.search(r"^# The page: (https://\S+/ui/)#login=(\S+)  \(once", done.stdout, flags=re.M)
+        following = r"^# The page: (https://\S+/ui/)#login=([\w-]+)&follow=default/fathom-demo  \(once"
+        link = re.search(following, done.stdout, flags=re.M)
         assert link is not None
         address, code = link.groups()
         named = re.findall(r"^# On the page: (\S+)$", done.stdout, flags=re.M)
         assert named == [address + step.page for act in STORY for step in act.steps if step.page]
+        told = fathom("get", "cm", "fathom-demo", "-o", "json", "--kubeconfig", str(data / "kubeconfig"))
+        last = [step for act in STORY for step in act.steps if step.page][-1]
+        assert json.loads(told.stdout)["data"] == {"page": last.page, "text": last.text}
         assert user_of(address, code, data) == "fathom-admin"
         assert "fathom: error: the rollout is not done after 12s" in done.stdout
         assert "0 of 2" not in done.stdout.partition("== 2.")[2].partition("== 3.")[0]

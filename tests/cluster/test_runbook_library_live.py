@@ -208,7 +208,10 @@ def test_roll_policy_back_returns_to_the_earlier_policy(stage: Stage) -> None:
     place.until(lambda: phase(rollout) == "Canary", "the rollout has begun")
     values = {"rollout": rollout, "bad": bad, "good": good}
     run = Run(stage, "roll-policy-back", place.namespace, values)
-    run.plan()
+    plan = run.plan()
+    assert "All steps, tried in" in plan
+    assert "the run has succeeded" in plan, "it was carried out in a fork"
+    assert phase(rollout) == "Canary", "and in the cluster nothing was"
     run.begin(waits_for="sure")
     assert place.get(f"{rollouts}/{rollout}")["spec"]["paused"] is True
     run.finish("sure=yes")

@@ -7,6 +7,7 @@ import pytest
 from tests.control.worlds import told
 from tests.controllers.test_plan_repair import NOW, NOW_NS, PROPOSED, STUCK, decided, node, pod
 
+from fathom.cache.needs import AtLeast
 from fathom.client.api import Resource
 from fathom.control.plan import NOTHING, Plan, target
 from fathom.control.process import load_controller
@@ -64,7 +65,7 @@ def override(
 def test_what_repair_would_do_waits_and_the_override_is_on_record() -> None:
     plan = plan_pod(pod(), None, node_is_gone=True, now_ns=NOW_NS, now=NOW)
     assert plan.deletes
-    assert held(plan, None) is plan
+    assert held(plan, None) == plan
     assert held(plan, PAUSE) == Plan(
         why="repair is paused by the override calm: it is bound to node n1, which does not exist",
         considered=(msgspec.structs.replace(CALM, decisive=True),),
@@ -296,3 +297,12 @@ def test_an_override_that_ends_first_is_no_approver() -> None:
         assert not {"approver", "approvedAt", "approvedByOverride"} & set(waits["status"])
 
     told(story)
+
+
+def test_a_new_leader_acts_only_by_a_view_as_new_as_its_term() -> None:
+    """The one before may have acknowledged an override that the new one has not seen."""
+    floor = AtLeast({"SchedulerOverride": 7})
+    acts = plan_pod(pod(), None, node_is_gone=True, now_ns=NOW_NS, now=NOW)
+    assert acts.deletes
+    assert held(acts, None, needs=(floor,)).needs == (*acts.needs, floor)
+    assert held(Plan(why="nothing to do"), None, needs=(floor,)).needs == ()

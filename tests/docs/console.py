@@ -10,6 +10,9 @@ another code than 0 says so: `$ fathom why   # exit code 1`. A comment before a 
 
     <!-- test: keeps running -->   one command, in a terminal of its own until the page ends
     <!-- test: install -->         run only where the install is tested; elsewhere it is the one at hand
+    <!-- test: deep -->            run only in deep runs: it takes long
+
+A ```sh block is not typed, and the comment before it says why: `not run: REASON`, or `run by FILE`, a test.
 """
 
 from __future__ import annotations
@@ -21,13 +24,16 @@ ANY = "…"
 FENCE = re.compile(
     r"^(?:<!-- test: (?P<note>[^\n]*) -->\n\n?)?```console\n(?P<body>.*?)^```$", flags=re.M | re.S
 )
+SHOWN = re.compile(r"^(?:<!-- test: (?P<note>[^\n]*) -->\n\n?)?```sh\n(?P<body>.*?)^```$", flags=re.M | re.S)
 EXIT_CODE = re.compile(r"#.*\bexit code (\d+)\s*$")
 CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z)?"), "DATE"),
     (re.compile(r"\b\d\d:\d\d:\d\d(\.\d+)?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{1,12})+\b"), "ID"),
     (re.compile(r"127\.\d+\.\d+\.\d+(:\d+)?"), "ADDRESS"),
-    (re.compile(r"\b\d+(\.\d+)?( ?(ms|s)|[mhd])\b|\b(\d+[dhms])+\b"), "DURATION"),
+    (re.compile(r"\b[0-9a-f]{32}\b|\b(?=[a-f]*\d)[0-9a-f]{8}\b"), "ID"),
+    (re.compile(r"\b\d[\d,]*(\.\d+)?(/(CPU )?s| ?(µs|[KMG]i?B))\b"), "FIGURE"),
+    (re.compile(r"\b\d[\d,]*(\.\d+)?( ?(ms|s)|[mhd])\b|\b(\d+[dhms])+\b"), "DURATION"),
     (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b"), "-HASH"),
     (re.compile(r"\s+"), " "),
 )
@@ -38,7 +44,7 @@ class Step(NamedTuple):
     output: tuple[str, ...]
     exit_code: int
     line: int  # Of the page.
-    note: str  # 'keeps running', 'install', or nothing.
+    note: str  # 'keeps running', 'install', 'deep', or nothing.
 
 
 def steps(page: str) -> list[Step]:
@@ -47,6 +53,21 @@ def steps(page: str) -> list[Step]:
         line = page.count("\n", 0, fence.start("body")) + 1
         found += _steps_of(fence["body"].splitlines(), line, fence["note"] or "")
     return found
+
+
+class Shown(NamedTuple):
+    """A block of commands that is read, and not typed."""
+
+    line: int  # Of the page.
+    note: str
+    commands: str
+
+
+def shown(page: str) -> list[Shown]:
+    return [
+        Shown(page.count("\n", 0, block.start("body")), block["note"] or "", block["body"])
+        for block in SHOWN.finditer(page)
+    ]
 
 
 def _steps_of(lines: list[str], first: int, note: str) -> list[Step]:

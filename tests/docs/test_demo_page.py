@@ -47,8 +47,8 @@ def test_every_step_of_the_story_is_in_the_recording_and_went_well(recorded: str
 def test_the_pictures_of_the_readme_are_commands_of_the_recording_with_their_output(
     recorded: str, draw: ModuleType
 ) -> None:
-    shown = re.findall(r"\]\(docs/pictures/(\w+)\.svg\)", (ROOT / "README.md").read_text())
-    assert shown == ["why", "timeline", "replay", "preview"]
+    shown = re.findall(r"\]\(docs/pictures/([\w-]+)\.svg\)", (ROOT / "README.md").read_text())
+    assert shown == ["why", "coupling", "timeline", "replay", "what-if", "preview"]
     for name in shown:
         lines = draw.lines_of(recorded, name)
         assert lines[0].startswith("$ fathom "), name

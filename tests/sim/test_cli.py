@@ -126,6 +126,9 @@ def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) ->
     assert (code, replayed["reproduced"]) == (0, True)
     assert replayed["violation"]["invariant"] == "no update is lost"
 
+    words = ("sim", "run", "shared-counter", "--seed", 0, "--patch", patch, "-o", "name")
+    assert fathom(*words, folder=tmp_path)[:2] == (1, f"{kept}\n")
+
     code, out, _ = fathom("replay", kept, "--patch", patch, folder=tmp_path)
     assert code == 0
     assert "reproduced, input for input" in out

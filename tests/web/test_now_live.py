@@ -33,6 +33,32 @@ def test_a_link_logs_a_browser_in_and_leaves_no_trace_in_its_address(
     other.context.close()
 
 
+def test_a_page_that_follows_a_story_goes_where_it_is_told_until_it_is_stopped(
+    cluster: Cluster, context: BrowserContext, namespace: str
+) -> None:
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    first = {"page": "#/coupling", "text": "Who can change <b>this</b>?"}
+    cluster.ask("POST", maps, {"metadata": {"name": "story"}, "data": first})
+    path = cluster.ask("POST", "/ui/links", {})["path"]
+    page = context.new_page()
+    page.goto(f"{cluster.url}{path}&follow={namespace}/story")
+    heading, story = page.get_by_role("heading", level=1), page.locator("#story")
+    expect(heading).to_have_text("Coupling")
+    expect(story).to_contain_text("Who can change <b>this</b>?")
+    page.reload()
+    cluster.patch(f"{maps}/story", {"data": {"page": "#/overrides", "text": "An override."}})
+    expect(heading).to_have_text("Overrides")
+    cluster.patch(f"{maps}/story", {"data": {"page": "javascript:alert(1)", "text": "Nowhere."}})
+    expect(story).to_contain_text("Nowhere.")
+    expect(heading).to_have_text("Overrides")
+    assert serious_faults(page, "light") == []
+    page.get_by_role("button", name="Stop following").click()
+    cluster.patch(f"{maps}/story", {"data": {"page": "#/now"}})
+    expect(story).to_be_empty()
+    page.reload()
+    expect(heading).to_have_text("Overrides")
+
+
 def test_a_token_logs_in_and_logging_out_forgets_it(cluster: Cluster, page_as: PageAs) -> None:
     page = page_as("viewer")
     expect(page.locator(".menu summary")).to_contain_text("vera")

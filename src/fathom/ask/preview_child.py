@@ -43,7 +43,7 @@ class PreviewJob(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     time_ns: int
     pod_metrics: list[Obj]
-    override: Obj
+    tried: Obj  # A SchedulerOverride or a RunbookRun.
     user: User
     minutes: int
     seeds: tuple[str, ...]

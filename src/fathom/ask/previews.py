@@ -1,10 +1,12 @@
-"""Serves OverridePreview: what an override would do, from a fork of the cluster or as a pure what-if.
+"""Serves OverridePreview: what an override or a run would do, from a fork of the cluster; of an override also
+as a pure what-if.
 
     POST …/overridepreviews  spec      the same object with its answer as `status`; nothing is written
     GET  …/overridepreviews/TOKEN      an earlier answer, with what has moved since
 
 An answer from a fork tells about the whole cluster: it needs the verb `fork` on `clusterstates.fathom.dev`,
-cluster-wide. Without it the answer is what the pure decision says about pods that the user may read.
+cluster-wide. Without it the answer is what the pure decision says about pods that the user may read; nothing
+can be said about a run then.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ from fathom.ask.subjects import kind_named
 from fathom.ask.turns import Turns
 from fathom.ask.what_if_override import WhatIfOverride
 from fathom.kinds.override_preview import FORK_VERB, STATES
-from fathom.kinds.preview_answer import FORK, Preview, moved_objects, override_hash
+from fathom.kinds.preview_answer import FORK, Preview, moved_objects, tried_hash
 from fathom.kinds.shape import GROUP, VERSION
 from fathom.model.conditions import conditions_of
-from fathom.model.errors import method_not_allowed, not_found, unavailable
+from fathom.model.errors import forbidden, method_not_allowed, not_found, unavailable
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup
 from fathom.model.resource_names import AUTOSCALERS
 from fathom.model.user import User
@@ -50,7 +52,9 @@ KEPT_MAX = 64  # Answers that can still be asked for by their token; some 20 KiB
 # These change all the time. Nodes are looked at by themselves.
 RESTLESS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io", "nodes"})
 
-# The state that it is of, the hash of the override, minutes, seeds, and for whom it was answered.
+RUN_NEEDS_VERB = f'a run in a fork needs the verb "{FORK_VERB}" on {STATES}.{GROUP} in the whole cluster'
+
+# The state that it is of, the hash of what is tried, minutes, seeds, and for whom it was answered.
 AskedPreview = tuple[str, str, int, int, str]
 
 
@@ -87,6 +91,8 @@ class Previews:
         if self._may_fork(call.caller.user):
             async with self._forks:
                 kept = await self._in_fork(call, question)
+        elif question.of_run:
+            raise forbidden(RUN_NEEDS_VERB)
         else:
             async with self._what_ifs:
                 asked, access = self._asked(call, question), Access(self._authorizer, call.caller.user)
@@ -124,7 +130,7 @@ class Previews:
                 revision=page.revision,
                 time_ns=self._core.outside.clock.now_ns(),
                 pod_metrics=metrics,
-                override=question.override,
+                tried=question.tried,
                 user=user,
                 minutes=question.minutes,
                 seeds=tuple(str(number + 1) for number in range(question.seeds)),
@@ -147,7 +153,7 @@ class Previews:
         """Authors have their own rights in a fork, so the answer may be another for somebody else."""
         user = call.caller.user
         known_as = msgspec.json.encode([user.name, sorted(user.groups), user.extra]).decode()
-        hash_ = override_hash(question.override)
+        hash_ = tried_hash(question.tried)
         return self._state_seen(), hash_, question.minutes, question.seeds, known_as
 
     def _state_seen(self) -> str:

@@ -25,9 +25,9 @@ from fathom.kinds.preview_answer import (
     PodWhatIf,
     Preview,
     Touched,
-    override_hash,
     preview_token,
     touched_object,
+    tried_hash,
 )
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, named, targets_pod
 from fathom.kinds.shape import GROUP, read
@@ -60,7 +60,7 @@ class WhatIfOverride:
 
     async def answer(self, question: PreviewQuestion, access: Access) -> Preview:
         """Raises 403 for who may not get the pods, or the nodes, that the override is about."""
-        objects, override = CachedObjects(self._core.cache), read(SchedulerOverride, question.override)
+        objects, override = CachedObjects(self._core.cache), read(SchedulerOverride, question.tried)
         target, namespace = named(override.spec.target), override.metadata.namespace
         about = "nodes" if target is not None and target.kind in INFRASTRUCTURE_TARGETS else "pods"
         place = ObjectRef(about, "" if about == "nodes" else namespace, "")
@@ -73,8 +73,8 @@ class WhatIfOverride:
             readable=access.readable(objects),
         )
         rules = self._kept_cluster.rules
-        pods = await asyncio.to_thread(explain_with, evidence, question.override, override, rules)
-        revision, hash_ = objects.revision("pods"), override_hash(question.override)
+        pods = await asyncio.to_thread(explain_with, evidence, question.tried, override, rules)
+        revision, hash_ = objects.revision("pods"), tried_hash(question.tried)
         return Preview(
             token=preview_token(revision, hash_),
             revision=revision,

@@ -56,6 +56,7 @@ MIRRORED: tuple[MirroredKind, ...] = (
     _kind("EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", "whether a pod serves is not known"),
     _kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", _PLACING),
     _kind("PersistentVolume", "", "v1", "persistentvolumes", _PLACING, namespaced=False),
+    _kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", _PLACING, namespaced=False),
     _kind("ResourceQuota", "", "v1", "resourcequotas", "a refusal by a quota is not explained"),
     _kind("SchedulerOverride", "fathom.dev", "v1alpha1", "scheduleroverrides", "overrides are not known"),
     # Only leaders' leases: those of nodes change every ten seconds, and Node conditions say the same.

@@ -7,6 +7,7 @@ item.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -20,6 +21,7 @@ from fathom.client.events import (
     Event,
     ends_initial_events,
     error_of,
+    promised_bookmark_s,
     revision_of,
 )
 from fathom.model.errors import ApiError, expired
@@ -52,6 +54,7 @@ class InitialEvents:
         self._keep = keep
         self.objs: dict[Key, Obj] = {}
         self.revision = 0  # The list's, once it is complete.
+        self.bookmark_s = math.inf  # So often the server promises bookmarks.
         self.rest: list[Event] = []  # Events in the same chunk after the end of the list.
 
     def take(self, events: list[Event]) -> bool:
@@ -62,6 +65,7 @@ class InitialEvents:
                     # A server that knows the parameter does not send bookmarks before the end.
                     raise NoWatchList("the server sent a bookmark before the end of the initial events")
                 self.revision = revision_of(event.obj)
+                self.bookmark_s = promised_bookmark_s(event)
                 self.rest = events[at + 1 :]
                 return True
             self._take_event(event)

@@ -190,6 +190,7 @@ class Reflector:
             with self._silence.watching(stream, limit_s=self._pace.list_silence):
                 while not initial_events.take(await self._read(stream)):
                     self._silence.heard()
+            self._silence.promise(initial_events.bookmark_s)
             self._take_list(list(initial_events.objs.values()), initial_events.revision, cause, asked_s)
         except BaseException:
             stream.close()

@@ -1,7 +1,8 @@
 """Detects that a watch receives nothing any more: a connection that died unnoticed, a server that hangs.
 
-How long silence is normal depends on the server. The request asks for frequent bookmarks; the stream shows
-whether the server sends them. Until it has, the timeout is that for a server which sends one a minute.
+How long silence is normal depends on the server. The request asks for frequent bookmarks. fathom's servers
+promise them at the end of a WatchList; of others the stream shows whether they come. Until then, the timeout
+is that for a server which sends one a minute.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ class Silence:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+    def promise(self, bookmark_s: float) -> None:
+        """The server says how often it sends bookmarks."""
+        if bookmark_s <= self._pace.bookmark:
+            self._prompt = PROMPT_MIN
 
     def heard(self, events: Sequence[Event] = ()) -> None:
         """The server has sent something that is not outdated."""

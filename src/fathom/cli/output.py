@@ -38,6 +38,10 @@ def output_parameter(*formats: str, help: str = "") -> Parameter:  # noqa: A002 
 
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="The same as -o json.")]
 Output = Annotated[str, output_parameter("json", "yaml")]  # Of commands that print one answer.
+FileOutput = Annotated[  # Of commands whose answer is about files.
+    str,
+    output_parameter("json", "yaml", "name", help="json, yaml: the answer as a document. name: the file."),
+]
 
 
 def document_format(output: str, *, as_json: bool) -> str:

@@ -7,14 +7,17 @@ import sys
 from typing import Annotated
 
 from fathom import __version__
-from fathom.cli.output import output_parameter, print_document
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
 from fathom.terminal import say
 
 
 def version(
     *,
     output: Annotated[
-        str, output_parameter("json", "yaml", help="As a document, with kubectl's fields.")
+        str,
+        output_parameter(
+            "wide", "json", "yaml", help="wide: also the platform. json, yaml: with kubectl's fields."
+        ),
     ] = "",
 ) -> int:
     """Print the versions of fathom and Python, in one line. No server is asked.
@@ -24,10 +27,11 @@ def version(
     kubectl fathom version
     """
     python = sys.version.split()[0]
-    if output:
+    if output in DOCUMENTS:
         print_document({"clientVersion": client_version(python)}, output)
     else:
-        say(f"fathom {__version__} (Python {python})")
+        platform_too = f", {client_version(python)['platform']}" if output == "wide" else ""
+        say(f"fathom {__version__} (Python {python}{platform_too})")
     return 0
 
 

@@ -6,6 +6,7 @@ simulation, where nothing is ever encoded. Both give the same events, in the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
+from fathom.model.well_known import BOOKMARK_ANNOTATION
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -72,8 +74,20 @@ def revision_of(obj: Obj) -> int:
 
 def ends_initial_events(event: Event) -> bool:
     """Whether this is the bookmark that ends the initial events of a WatchList."""
+    return _annotation(event, INITIAL_EVENTS_END) == "true"
+
+
+def promised_bookmark_s(event: Event) -> float:
+    """How often the server says that bookmarks come; infinite where it does not say."""
+    try:
+        return float(str(_annotation(event, BOOKMARK_ANNOTATION)))
+    except ValueError:
+        return math.inf
+
+
+def _annotation(event: Event, name: str) -> object:
     annotations = metadata(event.obj).get("annotations")
-    return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"
+    return annotations.get(name) if isinstance(annotations, dict) else None
 
 
 def error_of(event: Event) -> ApiError:

@@ -3,6 +3,8 @@
     1. The old leader scales one object down. 2. It loses its lease. 3. The new leader, with a view from
     before 1, scales down another. Each was right by itself; together they are too much.
 
+The same holds for what the old leader has acknowledged: an override that pauses something binds the next one.
+
 All writes of the old leader are from before the new one's term (the server fences later ones). So a view that
 has reached the store's revision at the beginning of the term shows all of them. The lease has that revision:
 it changed its holder in that commit. A server without fences is asked.

@@ -72,17 +72,17 @@ def play(
     say: Callable[[str], None],
     pause: Callable[[], None],
     *,
-    page: str = "",
+    show: Callable[[Step], None] = lambda step: None,
 ) -> None:
-    """`page`: the address of the web page, where steps name what shows the same. Raises DemoFailed."""
+    """`show`: called with each step that a web page shows, before its command. Raises DemoFailed."""
     for number, act in enumerate(acts, 1):
         say("")
         say(f"== {number}. {act.title}")
         for step in act.steps:
             say("")
             say(f"# {step.text}")
-            if page and step.page:
-                say(f"# On the page: {page}{step.page}")
+            if step.page:
+                show(step)
             say(f"$ {step.command}")
             pause()
             _run(step, stage, say)

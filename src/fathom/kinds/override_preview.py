@@ -1,7 +1,8 @@
-"""OverridePreview: what a SchedulerOverride would do, tried in a fork of the cluster before it is created.
+"""OverridePreview: what a SchedulerOverride would do, tried in a fork of the cluster before it is created; or
+what a whole run of a runbook would.
 
 It is answered, never stored: `ask/`. Its name is its token, REVISION-HASH: of which state it is, and of which
-override. `preview_answer` has the fields of the answer.
+override or run. `preview_answer` has the fields of the answer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,15 @@ class OverridePreviewSpec(Shape, frozen=True):
         dict[str, Any],
         KEEPS_UNKNOWN_FIELDS,
         field_schema(
-            "The SchedulerOverride to try: the whole object, as it would be created.", required=True
+            "The SchedulerOverride to try: the whole object, as it would be created. Set exactly one of"
+            " override and run."
+        ),
+    ] = msgspec.field(default_factory=dict)
+    run: Annotated[
+        dict[str, Any],
+        KEEPS_UNKNOWN_FIELDS,
+        field_schema(
+            "The RunbookRun to try, with all of its steps: the whole object, as it would be created."
         ),
     ] = msgspec.field(default_factory=dict)
     minutes: Annotated[

@@ -1,6 +1,7 @@
 """The answer of an OverridePreview: its fields, its token, and whether it still holds. Pure.
 
-    fork     two futures of the cluster, one with the override, each in several seeds; then after its end
+    fork     two futures of the cluster, one with the override, each in several seeds; then after its end.
+             Of a run of a runbook: one future in which all of its steps are carried out
     what-if  for who may not fork the cluster: the scheduler's decision about waiting pods, and nothing else
 
 A preview holds while nothing that it touched has moved: see `moved_since`.
@@ -112,6 +113,30 @@ class Moved(_Part, frozen=True):
     message: str
 
 
+class RunLine(_Part, frozen=True):
+    """One line of a run's progress."""
+
+    seconds: float  # Of virtual time since the run began.
+    line: str  # As `fathom runbook run` prints it.
+
+
+class RunStep(_Part, frozen=True):
+    id: str
+    state: str  # As in the record of a run.
+    message: str = ""
+
+
+class RunFuture(_Part, frozen=True):
+    """What became of a run in one fork."""
+
+    seed: str
+    phase: str  # As in the record of a run.
+    message: str = ""
+    seconds: float | None = None  # When it had ended; None: it had not.
+    steps: tuple[RunStep, ...] = ()  # In order.
+    lines: tuple[RunLine, ...] = ()  # Its progress, of the first fork only.
+
+
 class Preview(_Part, frozen=True, kw_only=True):
     """`status` of an OverridePreview."""
 
@@ -129,6 +154,7 @@ class Preview(_Part, frozen=True, kw_only=True):
     seconds: float = 0.0  # Of virtual time when they were counted.
     override: Obj = {}  # Its status in the first fork then: what its changes do, and how far it reaches.
     after_the_end: Futures | None = None
+    runs: tuple[RunFuture, ...] = ()  # Of a run of a runbook, in each fork.
     refused: Refusal | None = None  # The API server would refuse it; then nothing else is known.
     notes: tuple[str, ...] = ()  # What was assumed.
     what_if: tuple[PodWhatIf, ...] = ()
@@ -141,10 +167,10 @@ def preview_token(revision: int, hash_: str) -> str:
     return f"{revision}-{hash_}"
 
 
-def override_hash(override: Obj) -> str:
+def tried_hash(obj: Obj) -> str:
     """Of what its author decides: namespace, name and spec. Labels and annotations change nothing."""
-    meta = metadata(override)
-    decided = [meta.get("namespace") or "", meta.get("name") or "", override.get("spec") or {}]
+    meta = metadata(obj)
+    decided = [meta.get("namespace") or "", meta.get("name") or "", obj.get("spec") or {}]
     encoded = msgspec.json.encode(decided, order="deterministic")
     return hashlib.sha256(encoded).hexdigest()[:HASH_DIGITS]
 

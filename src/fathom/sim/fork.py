@@ -144,6 +144,7 @@ def _start_deciders(world: World, options: Mapping[str, Any]) -> None:
         MANAGER,
         *(load_controller(name) for name in CONTROLLERS),
         account=User(accounts.CONTROLLERS),
+        only_declared_fields=False,  # As live.
         lease="fathom-system/controllers",
         signals=MANAGER,
     )

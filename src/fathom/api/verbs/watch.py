@@ -30,6 +30,7 @@ from fathom.api.watch_events import ADDED, DELETED, MODIFIED, WatchEvent, frame
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj
+from fathom.model.well_known import BOOKMARK_ANNOTATION
 from fathom.store.protocol import Batch, Change, Compacted, Entry, FutureRevision, StoreUnavailable
 
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -110,7 +111,7 @@ class WatchStream:
         self._watcher.cursor = self._cache.end
         self._sent = self._core.cache.reached
         if say_end and self._bookmarks:
-            self._ready = chain(self._ready, (self._bookmark(INITIAL_EVENTS_END),))
+            self._ready = chain(self._ready, (self._bookmark(self._end_annotations()),))
 
     def open_after(self, revision: int) -> None:
         self._sent = revision
@@ -296,6 +297,12 @@ class WatchStream:
         """On a grid that all watches share: one timer wakes many of them, but not all at once."""
         grid_s = self._bookmark_s / BOOKMARK_PHASES
         return math.ceil((self._now() + self._bookmark_s) / grid_s) * grid_s
+
+    def _end_annotations(self) -> dict[str, str]:
+        """Who requested an interval is told that it is kept: a watch that dies at once is noticed by that."""
+        if BOOKMARK_HEADER not in self._call.request.headers:
+            return INITIAL_EVENTS_END
+        return INITIAL_EVENTS_END | {BOOKMARK_ANNOTATION: f"{self._bookmark_s:g}"}
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> Any:
         meta: Obj = {"resourceVersion": str(self._sent), "creationTimestamp": None}

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from fathom.cli.output import Output, print_document
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.model.objects import Key
 from fathom.terminal import say
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fathom.cli.api_server import ServerConnection
+    from fathom.demo.steps import Step
+
 DEMO_DATA = Path(".fathom-demo")
+STORY_MAP = Key("default", "fathom-demo")  # The ConfigMap that says which step the story is at.
 REQUESTS = 40
 
 HELP = """Tell an incident on a live cluster of this machine, command by command.
@@ -38,7 +46,7 @@ def risk_api(
         bool,
         Parameter(
             negative=(),
-            help="Open the web page too, and name at each step the page that shows it.",
+            help="Open the web page too, and take it at each step to what shows the same.",
         ),
     ] = False,
 ) -> int:
@@ -72,8 +80,8 @@ def risk_api(
         say(f"# A cluster of three nodes starts in {stage.data}; some 10 seconds.")
         start_cluster(stage, port)
         say(f"$ export KUBECONFIG={stage.kubeconfig}")
-        address = _open_page(stage.kubeconfig) if page else ""
-        play(STORY, stage, say, _go_on if yes else _wait_for_key, page=address)
+        show = _open_page(stage.kubeconfig) if page else _show_nothing
+        play(STORY, stage, say, _go_on if yes else _wait_for_key, show=show)
     except DemoFailed as error:
         ended = f"the cluster runs on for a look; `fathom down --data {stage.data}` ends it"
         again = "a busy machine may be the cause: then try again"
@@ -91,15 +99,37 @@ def risk_api(
     return 0
 
 
-def _open_page(kubeconfig: Path) -> str:
-    """Print the link to the page, open it in a browser if there is one, and return the page's address."""
+def _open_page(kubeconfig: Path) -> Callable[[Step], None]:
+    """Print the link to the page, and open it in a browser if there is one. What is returned takes the page
+    to a step, and names it."""
+    from fathom.cli.api_server import ServerConnection  # noqa: PLC0415
     from fathom.cli.ask.page import new_link  # noqa: PLC0415
     from fathom.cli.browser import opened  # noqa: PLC0415
 
-    link = new_link(kubeconfig)
+    link = f"{new_link(kubeconfig)}&follow={STORY_MAP.namespace}/{STORY_MAP.name}"
     say(f"# The page: {link}  (once, within ten minutes; another: fathom page)")
     opened(link)
-    return link.partition("#")[0]
+    address, server = link.partition("#")[0], ServerConnection(kubeconfig)
+
+    def show(step: Step) -> None:
+        say(f"# On the page: {address}{step.page}")
+        _tell_page(server, {"page": step.page, "text": step.text})
+
+    return show
+
+
+def _tell_page(server: ServerConnection, data: dict[str, str]) -> None:
+    """The page follows this ConfigMap (`web/static/follow.js`)."""
+    from fathom.model.media_types import MERGE_PATCH  # noqa: PLC0415
+
+    maps, name = f"/api/v1/namespaces/{STORY_MAP.namespace}/configmaps", STORY_MAP.name
+    status, _ = server.request("PATCH", f"{maps}/{name}", {"data": data}, media=MERGE_PATCH)
+    if status == 404:
+        server.request("POST", maps, {"metadata": {"name": name}, "data": data})
+
+
+def _show_nothing(step: Step) -> None:
+    pass
 
 
 def _go_on() -> None:

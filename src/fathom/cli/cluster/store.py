@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from fathom.cli.data_directory import checked
-from fathom.cli.output import Output, print_document
+from fathom.cli.output import DOCUMENTS, FileOutput, print_document
 from fathom.cli.places import DEFAULT_DATA, Data, NewData, existing_data
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.status_line import waiting
@@ -43,7 +43,7 @@ def make_app() -> App:
 
 
 def backup(
-    file: Annotated[Path, Parameter(help="File to write.")], /, *, data: Data = None, output: Output = ""
+    file: Annotated[Path, Parameter(help="File to write.")], /, *, data: Data = None, output: FileOutput = ""
 ) -> None:
     """Copy the store to FILE and verify the copy. Works while the API server runs.
 
@@ -65,7 +65,7 @@ def restore(
     /,
     *,
     data: NewData = DEFAULT_DATA,
-    output: Output = "",
+    output: FileOutput = "",
 ) -> None:
     """Restore the store of a data directory from a backup. Never replaces an existing store.
 
@@ -94,7 +94,7 @@ def verify(
     ] = None,
     /,
     *,
-    output: Output = "",
+    output: FileOutput = "",
 ) -> int:
     """Check the store of a data directory, or a backup, for damage. Works while the API server runs.
 
@@ -110,13 +110,12 @@ def verify(
     with _store_errors_as_problems(), waiting(f"verifying {path}"):
         verified = store_verify.verify(checked(path))
     if output:
-        print_document({**structs.asdict(verified), "sound": verified.sound}, output)
-        return 0 if verified.sound else ANSWER_IS_NO
-    if verified.sound:
+        _say_done("", verified, output)
+    elif verified.sound:
         say(f"sound: {_summary(verified)}")
-        return 0
-    say(f"damaged: {verified.path}", *(f"  {problem}" for problem in verified.problems))
-    return ANSWER_IS_NO
+    else:
+        say(f"damaged: {verified.path}", *(f"  {problem}" for problem in verified.problems))
+    return 0 if verified.sound else ANSWER_IS_NO
 
 
 def migrate(
@@ -133,7 +132,7 @@ def migrate(
             help="Do not raise the target's revision above the source's. Restart every client afterwards.",
         ),
     ] = False,
-    output: Output = "",
+    output: FileOutput = "",
 ) -> None:
     """Copy all objects from one store into another, between SQLite and etcd, and compare them.
 
@@ -150,13 +149,15 @@ def migrate(
     _check_addresses(source, target)
     with _store_errors_as_problems():
         migrated = asyncio.run(_migrated(source, target, new_revisions=new_revisions))
-    if output:
+    if output in DOCUMENTS:
         print_document(structs.asdict(migrated), output)
-        return
-    say(
-        f"migrated {migrated.objects:,} objects from {source} to {target}: revision {migrated.revision}",
-        f"start API servers with --store {target}; {source} is unchanged",
-    )
+    elif output == "name":
+        say(target)
+    else:
+        say(
+            f"migrated {migrated.objects:,} objects from {source} to {target}: revision {migrated.revision}",
+            f"start API servers with --store {target}; {source} is unchanged",
+        )
 
 
 def _check_addresses(source: str, target: str) -> None:
@@ -225,7 +226,9 @@ async def _opened(url: str) -> AsyncIterator[Store]:
 
 
 def _say_done(what: str, verified: Verified, output: str) -> None:
-    if output:
+    if output == "name":
+        say(str(verified.path))
+    elif output:
         print_document({**structs.asdict(verified), "sound": verified.sound}, output)
     else:
         say(f"{what} {_summary(verified)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from fathom.cli.output import AsJson, Output, document_format, output_parameter, print_document
+from fathom.cli.output import AsJson, FileOutput, Output, document_format, output_parameter, print_document
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.simulate.simulated import apply, apply_recorded, chosen, find, read
 from fathom.cli.simulate.simulated import seeds as seeds_of
@@ -55,7 +55,10 @@ def make_app() -> App:
 def list_(
     *,
     output: Annotated[
-        str, output_parameter("json", "yaml", "name", help="json, yaml: a list. name: the names.")
+        str,
+        output_parameter(
+            "wide", "json", "yaml", "name", help="wide: also servers and faults. json, yaml: a list."
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -72,10 +75,19 @@ def list_(
     wanted = document_format(output, as_json=as_json)
     if wanted == "name":
         say(*(scenario.name for scenario in listed))
+    elif wanted == "wide":
+        head = ("SCENARIO", "SERVERS", "FAULTS", "ABOUT")
+        say_table([head, *((each.name, str(each.servers), _faults(each), each.about) for each in listed)])
     elif wanted:
         print_document([{"name": scenario.name, "about": scenario.about} for scenario in listed], wanted)
     else:
         say_table([("SCENARIO", "ABOUT"), *((scenario.name, scenario.about) for scenario in listed)])
+
+
+def _faults(scenario: Scenario) -> str:
+    if scenario.scripted:
+        return "its own"
+    return f"at most {scenario.menu.most}" if scenario.faults_of is None else "each in turn"
 
 
 def run(
@@ -89,7 +101,7 @@ def run(
     ] = "random",
     patch: Patch = None,
     out: Out = FAILURES,
-    output: Output = "",
+    output: FileOutput = "",
     as_json: AsJson = False,
 ) -> int:
     """Run one scenario with one seed, and show what happened.
@@ -121,7 +133,9 @@ def _run_once(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Pat
     report, telling = run_report.report(scenario, plan, patch=str(patch or ""))
     broken = report.verdict == run_report.BROKEN
     kept = str(keep(report, telling, patch=patch, out=out).file) if broken else ""
-    if wanted:
+    if wanted == "name":
+        say(*([kept] if kept else []))
+    elif wanted:
         print_document(run_report.as_json(report, artifact=kept), wanted)
     else:
         say(*run_report.as_lines(report, artifact=kept))
@@ -217,7 +231,7 @@ def shrink(
     seconds: Annotated[
         float, Parameter(validator=Number(gt=0), help="Time limit of the search, in seconds.")
     ] = 55.0,
-    output: Output = "",
+    output: FileOutput = "",
     as_json: AsJson = False,
 ) -> int:
     """Find the smallest run that violates the same invariant.
@@ -254,6 +268,9 @@ def shrink(
     target = out or file.with_suffix(".shrunk.json")
     kept = artifact_of(report, telling, patch=patched)
     write(msgspec.structs.replace(kept, patch=artifact.patch if patch is None else kept.patch), target)
+    if wanted == "name":
+        say(str(target))
+        return 0
     if wanted:
         before = len(artifact.plan.faults)
         search = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from fathom.cli.output import AsJson, Output, document_format, print_document
+from fathom.cli.output import AsJson, FileOutput, document_format, print_document
 from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
 from fathom.cli.simulate.sim import Jobs, Out, Patch, Seeds, Strategy
 from fathom.cli.simulate.simulated import apply, chosen
@@ -59,7 +59,7 @@ def explore(
         ),
     ] = None,
     out: Out = FAILURES,
-    output: Output = "",
+    output: FileOutput = "",
     as_json: AsJson = False,
 ) -> int:
     """Run scenarios with many seeds, and keep the runs that violate an invariant.
@@ -204,7 +204,9 @@ def _show(
     from fathom.sim.search import summary as summaries  # noqa: PLC0415
 
     kept = keep_some(scenarios, summary.violations, patch=patch, out=out)
-    if wanted:
+    if wanted == "name":
+        say(*(str(run.file) for run in kept))
+    elif wanted:
         print_document(summaries.as_json(summary, kept, failed=failed), wanted)
     else:
         say(*summaries.as_lines(summary, kept))

@@ -8,13 +8,13 @@ from urllib.parse import quote
 from fathom.cli.ask.explanations import OWN_KINDS, ApiServer
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.steer.preview_text import preview_of
-from fathom.kinds.preview_answer import Moved, override_hash
+from fathom.kinds.preview_answer import Moved, tried_hash
 
 
 def check_preview(server: ApiServer, namespace: str, override: dict[str, Any], token: str) -> None:
     """Raises Problem if `token` is of another override, or if what the preview touched has moved since.
     `override` has its namespace."""
-    if token.rpartition("-")[2] != override_hash(override):
+    if token.rpartition("-")[2] != tried_hash(override):
         raise Problem(
             f"--from-preview {token} is of another override: preview this one", exit_code=ANSWER_IS_NO
         )

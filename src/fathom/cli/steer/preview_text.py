@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from fathom.kinds.preview_answer import WHAT_IF, Counts, Outcome, Preview
+from fathom.kinds.preview_answer import WHAT_IF, Counts, Outcome, Preview, RunFuture
 from fathom.model.objects import Obj
 
 Values = dict[str, int]
@@ -41,12 +42,37 @@ def future_lines(preview: Preview, *, name: str, target: str) -> list[str]:
     return [*_head(preview, name), *body]
 
 
+def run_lines(preview: Preview) -> list[str]:
+    """What a whole run would do."""
+    if preview.refused is not None:
+        return [f"The API server would refuse the run: {preview.refused.message}"]
+    lines = [f"{line.seconds:7.1f} s  {line.line}" for run in preview.runs for line in run.lines]
+    return [*_tried("All steps", preview), *lines, *_ends(preview), "", *_fork_lines(preview, "all pods")]
+
+
+def _ends(preview: Preview) -> list[str]:
+    """How it ended, and where forks differ, in how many of them."""
+    counts = Counter(_end(run, preview.seconds) for run in preview.runs)
+    return [f"{text} ({count} of {len(preview.runs)} forks)" for text, count in counts.items()]
+
+
+def _end(run: RunFuture, counted_s: float) -> str:
+    about = f": {run.message}" if run.message else ""
+    if run.seconds is not None:
+        return f"{run.phase}{about}"
+    return f"{run.phase} after {counted_s / 60:g} minutes{about}"
+
+
 def _head(preview: Preview, name: str) -> list[str]:
     if preview.method == WHAT_IF:
         how = f"What the scheduler would decide with the override {name}, at revision {preview.revision}."
         return [how, f"No fork was run: {preview.reason}.", *preview.notes, ""]
+    return _tried(f"The override {name}", preview)
+
+
+def _tried(what: str, preview: Preview) -> list[str]:
     seeds = "1 fork" if len(preview.seeds) == 1 else f"{len(preview.seeds)} forks"
-    how = f"The override {name}, tried in {seeds} of the cluster at revision {preview.revision}"
+    how = f"{what}, tried in {seeds} of the cluster at revision {preview.revision}"
     return [f"{how}, for {preview.seconds / 60:g} minutes of virtual time.", *preview.notes, ""]
 
 

@@ -144,13 +144,16 @@ def plan(
     *,
     settings: Settings = (),
     namespace: Namespace = "",
-    output: Annotated[str, output_parameter("json", "yaml", help="The plan as a document.")] = "",
+    output: Annotated[
+        str,
+        output_parameter("json", "yaml", "name", help="json, yaml: the plan as a document. name: its steps."),
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Show each step with its values, and judge the preconditions now. Nothing is written. Exits with 1 if a
-    precondition does not hold.
+    """Show each step with its values, judge the preconditions now, and try the steps in forks of the cluster.
+    Nothing is written. Exits with 1 if a precondition does not hold.
 
-    Prints a line for each condition and each step.
+    Prints a line for each condition and each step, then what would become of the cluster.
 
     fathom runbook plan drain-zone -n fathom-system --set zone=zone-a --set reason=power
     fathom runbook plan drain-zone -n fathom-system --set zone=zone-a --set reason=power -o json
@@ -158,9 +161,11 @@ def plan(
     from fathom.cli.steer.runbook_plans import planned  # noqa: PLC0415
 
     parameters = _pairs(settings, "--set")
-    with waiting("judging preconditions, and trying overrides in forks of the cluster", quiet=bool(output)):
+    with waiting("judging preconditions, and trying the steps in forks of the cluster", quiet=bool(output)):
         plan = awaited(planned(*_place(kubeconfig, namespace), name, parameters))
-    if output:
+    if output == "name":
+        say(*(step["id"] for step in plan.document["steps"]))
+    elif output:
         print_document(plan.document, output)
     else:
         say(*plan.lines)

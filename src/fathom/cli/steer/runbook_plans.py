@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 from fathom.cli.ask.explanations import ApiServer
 from fathom.cli.problem import Problem
 from fathom.cli.steer.override_preview import PREVIEW_S
-from fathom.cli.steer.preview_text import future_lines, preview_of
+from fathom.cli.steer.preview_text import future_lines, preview_of, run_lines
 from fathom.cli.steer.runbooks import (
     FoundRunbook,
     as_object,
@@ -22,7 +22,7 @@ from fathom.cli.steer.runbooks import (
 )
 from fathom.client.api import Api
 from fathom.client.server_address import ServerAddress
-from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
+from fathom.kinds.runbook import Runbook, RunbookAction, RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import RunbookRun
 from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import Meta
@@ -111,9 +111,12 @@ async def planned(
         ]
         lines += ["preconditions now:", *map(_verdict_line, verdicts)]
         lines += ["steps:", *planned_steps(run)]
-    lines += _preview_lines(kubeconfig, namespace, objects)
+    previews = list(_previews(ApiServer(kubeconfig, answer_s=PREVIEW_S), namespace, run, objects))
+    lines += [line for preview in previews for line in ("", *preview.lines)]
     ready = all(verdict.passes for verdict in verdicts)
-    return RunbookPlan(lines, ready, _document(run, verdicts, objects, ready=ready))
+    document = _document(run, verdicts, objects, ready=ready)
+    document["previews"] = [preview.status for preview in previews if preview.status]
+    return RunbookPlan(lines, ready, document)
 
 
 def _document(
@@ -144,32 +147,61 @@ def _verdict_line(verdict: Verdict) -> str:
     return f"  {verdict.value:8}{verdict.name}{shown}{about}"
 
 
-def _preview_lines(
-    kubeconfig: Path | ServerAddress | None, namespace: str, objects: Iterable[Obj]
-) -> list[str]:
-    """What forks of the cluster do with each override that the steps create, one by one. A run makes them one
-    after the other, and people judge in between: the plan shows each alone."""
-    server = ApiServer(kubeconfig, answer_s=PREVIEW_S)
-    lines: list[str] = []
+class _Tried(msgspec.Struct, frozen=True):
+    """What forks of the cluster did, or why there were none."""
+
+    lines: list[str]
+    status: Obj = {}
+
+
+def _previews(server: ApiServer, namespace: str, run: RunbookRun, objects: Iterable[Obj]) -> Iterator[_Tried]:
+    """A run that writes nothing but overrides makes them one after the other, and people judge in between:
+    the plan shows each alone, with its end. Of any other run, all steps are carried out in forks."""
+    if not _writes_only_overrides(run):
+        yield _tried_run(server, namespace, run)
+        return
     for obj in objects:
-        if obj.get("kind") == SchedulerOverride.__name__:
-            lines += ["", *_future(server, namespace, obj)]
-    return lines
+        yield _tried_override(server, namespace, obj)
 
 
-def _future(server: ApiServer, namespace: str, obj: Obj) -> list[str]:
+def _tried_run(server: ApiServer, namespace: str, run: RunbookRun) -> _Tried:
+    spec = {"run": msgspec.json.decode(msgspec.json.encode(run))}
+    try:
+        status = server.ask("OverridePreview", "overridepreviews", spec, namespace)
+    except Problem as problem:
+        return _Tried([f"the steps were not tried: {problem}"])
+    return _Tried(run_lines(preview_of(status)), status)
+
+
+def _tried_override(server: ApiServer, namespace: str, obj: Obj) -> _Tried:
     meta = metadata(obj)
     where = str(meta.get("namespace") or namespace)
-    placed = {**obj, "metadata": {**meta, "namespace": where}}
-    spec = {"override": placed}
+    spec = {"override": {**obj, "metadata": {**meta, "namespace": where}}}
     name, target = f"{where}/{meta.get('name')}", str(lookup(obj, "spec", "target") or "")
     try:
-        preview = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
+        status = server.ask("OverridePreview", "overridepreviews", spec, where)
     except Problem as problem:
-        return [f"no preview of the override {name}: {problem}"]
-    return future_lines(preview, name=name, target=target)
+        return _Tried([f"no preview of the override {name}: {problem}"])
+    return _Tried(future_lines(preview_of(status), name=name, target=target), status)
 
 
 def _created(run: RunbookRun) -> list[Obj]:
-    actions = (filled_struct(step.action, run_values(run)) for step in run.spec.content.steps)
-    return [action.create for action in actions if action.create is not None]
+    return [action.create for action in _actions(run) if action.create is not None]
+
+
+def _writes_only_overrides(run: RunbookRun) -> bool:
+    """Also where it writes nothing."""
+    return all(_written_kind(action) in {"", SchedulerOverride.__name__} for action in _actions(run))
+
+
+def _written_kind(action: RunbookAction) -> str:
+    if template := action.create or action.apply:
+        return str(template.get("kind") or "?")
+    if action.delete is not None:
+        return action.delete.kind or "?"
+    changed = action.patch or action.scale
+    return (changed.target.kind or "?") if changed is not None else ""
+
+
+def _actions(run: RunbookRun) -> list[RunbookAction]:
+    return [filled_struct(step.action, run_values(run)) for step in run.spec.content.steps]

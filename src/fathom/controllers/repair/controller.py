@@ -30,6 +30,7 @@ from fathom.control.watches import (
     WatchedKind,
     own,
 )
+from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, read_override
 from fathom.controllers.repair.overrides import PAUSED, SCAN_S, again_s, overrides_for, repair_pause
 from fathom.controllers.repair.plan import (
@@ -110,11 +111,13 @@ class RepairReservations:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._floor = LeaderMinRevision(kit, OVERRIDE)
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         cached = self._kit.snapshot().get("Reservation", key)
         if cached is None:
             return ReconcileResult.never()
+        await self._floor.fetch()
         name = _pod_named(cached)
         pod = await self._kit.api.get(POD.resource, key.namespace, name) if name else None
         names = await self._names(cached, pod)
@@ -126,8 +129,9 @@ class RepairReservations:
         plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now())
         if is_deleting(cached):
             plan = plan_finalizers(RESERVATION.name, cached, now_ns=now_ns)
-        if names and (plan.statuses or plan.deletes):
-            plan = held(plan, repair_pause(view, cached, names, now_ns=now_ns))
+        acts = names and (plan.statuses or plan.deletes)
+        pause = repair_pause(view, cached, names, now_ns=now_ns) if acts else None
+        plan = held(plan, pause, needs=self._floor.needs)
         return ReconcileResult.after(
             await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="the next scan"
         )
@@ -184,6 +188,7 @@ class RepairPods:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._floor = LeaderMinRevision(kit, OVERRIDE)
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.now_ns()
@@ -200,8 +205,9 @@ class RepairPods:
     async def _carry_out(self, key: Key, pod: Obj, plan: Plan, view: Snapshot) -> ReconcileResult:
         now_ns, pause = self._kit.now_ns(), None
         if plan.patches or plan.deletes:
+            await self._floor.fetch()
             pause = repair_pause(view, pod, workload_names("Pod", pod), now_ns=now_ns)
-        applied = await self._kit.apply(key, held(plan, pause), seen=view)
+        applied = await self._kit.apply(key, held(plan, pause, needs=self._floor.needs), seen=view)
         wait_s = again_s(pause, now_ns, overdue_in_s(pod, now_ns=now_ns))
         return ReconcileResult.after(applied, in_s=wait_s, why=GOING if pause is None else PAUSED)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from fathom.cache.needs import Need
 from fathom.control.plan import Plan
 from fathom.controllers.override_pauses import WorkloadPause, as_decisive, read_override
 from fathom.kinds.override_scope import InScope, WorkloadName, targets_workload
@@ -22,10 +23,12 @@ from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.times import moment_ns
 
 
-def held(plan: Plan, pause: WorkloadPause | None) -> Plan:
-    """The plan without what it would do to the object. Proposals are made all the same: they do nothing."""
+def held(plan: Plan, pause: WorkloadPause | None, needs: tuple[Need, ...] = ()) -> Plan:
+    """The plan without what it would do to the object, if an override pauses that. Proposals are made all the
+    same: they do nothing. `needs`: how new the view of overrides must be to say that none does."""
     if pause is None:
-        return plan
+        acts = plan.patches or plan.deletes or plan.statuses
+        return msgspec.structs.replace(plan, needs=(*plan.needs, *needs)) if acts else plan
     if not (plan.patches or plan.deletes or plan.statuses):
         return msgspec.structs.replace(plan, considered=as_decisive(pause.considered, ""))
     why = f"repair is paused by the override {pause.override}: {plan.why}"

@@ -65,7 +65,7 @@ class HonouredOnceAcknowledged(Checker):
             case "replicasets.apps":
                 return self._rolled(change)
             case _:
-                return self._bound(change)
+                return self._bound(change) or self._repaired(change)
         return None
 
     def _note(self, change: Seen) -> None:
@@ -153,6 +153,19 @@ class HonouredOnceAcknowledged(Checker):
             for key, override in self._honoured(change, "scheduler", name, where):
                 if _targets_node(override.spec, where, labels):
                     return f"{change.key.name} was put on {where}, which {'/'.join(key)} cordons"
+        return None
+
+    def _repaired(self, change: Seen) -> Found:
+        """A pod of its own name is its own workload. What a person approved is another matter."""
+        by_repair = dict(change.headers).get(ACTOR_HEADER, "") == "controllers/repair-pods"
+        goes = change.new is None or (is_deleting(change.new) and not is_deleting(change.old or {}))
+        if change.old is None or not by_repair or not goes:
+            return None
+        names = (change.key.name, *_workloads(change.old))
+        where = str(lookup(change.old, "spec", "nodeName") or "")
+        for key, override in self._honoured(change, "repair-controller", "pauseRepair", where):
+            if any(override.targets(change.key.namespace, name) for name in names):
+                return f"repair deleted {change.path} under {'/'.join(key)}, which pauses it"
         return None
 
 

@@ -1,10 +1,10 @@
-"""Runs the forks: one future without the object and one with it, for each seed, until after its end."""
+"""Runs the forks: one future without what is tried and one with it, for each seed, until after its end."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +29,18 @@ APPROVER = User("preview-approver", (MASTERS,))
 AS_IF_APPROVED = "It needs an approval, and was tried as if somebody had approved it."
 
 
+class Attempt(Protocol):
+    """What is tried in one of two futures."""
+
+    def begin(self, world: World) -> Refusal | tuple[str, ...]:
+        """Virtual time may pass. The answer: what was assumed."""
+        ...
+
+    def status(self, world: World) -> Obj:
+        """Of the object that is tried; empty where there is none."""
+        ...
+
+
 class TriedObject(msgspec.Struct, frozen=True):
     """The object that is tried, and who creates it."""
 
@@ -36,10 +48,24 @@ class TriedObject(msgspec.Struct, frozen=True):
     obj: Obj
     user: User
 
+    def begin(self, world: World) -> Refusal | tuple[str, ...]:
+        created = _make(world, self)
+        return created if isinstance(created, Refusal) else _approve(world, self, created)
+
+    def status(self, world: World) -> Obj:
+        obj = world.get(self.resource.name, self.key)
+        status: Obj = (obj or {}).get("status") or {}
+        return status
+
+    @property
+    def key(self) -> Key:
+        meta = metadata(self.obj)
+        return Key(str(meta.get("namespace") or ""), str(meta.get("name") or ""))
+
 
 class Future(msgspec.Struct, frozen=True, kw_only=True):
     now: PreviewOutcome
-    then: PreviewOutcome | None = None  # None: the object was refused.
+    then: PreviewOutcome | None = None  # None: the attempt was refused.
     after_the_end: PreviewOutcome | None = None
     status: Obj = {}  # Of the object when it was counted.
     status_after: Obj = {}
@@ -56,7 +82,7 @@ class Moments(msgspec.Struct, frozen=True):
 
 
 def future(
-    state: ClusterState, seed: str, moments: Moments, is_target: IsTarget, tried: TriedObject | None
+    state: ClusterState, seed: str, moments: Moments, is_target: IsTarget, tried: Attempt | None
 ) -> Future:
     """One fork, from beginning to end. Raises ForkFailed."""
     world = fork(state, seed)
@@ -65,35 +91,24 @@ def future(
         now = watch.outcome(seed)
         notes: tuple[str, ...] = ()
         if tried is not None:
-            created = _make(world, tried)
-            if isinstance(created, Refusal):
-                return Future(now=now, refused=created)
-            notes = _approve(world, tried, created)
+            begun = tried.begin(world)
+            if isinstance(begun, Refusal):
+                return Future(now=now, refused=begun)
+            notes = begun
         run_for(world, moments.then_s - world.now_s)
-        then, status = watch.outcome(seed), _status(world, tried)
+        then, status = watch.outcome(seed), tried.status(world) if tried is not None else {}
         run_for(world, moments.after_s - world.now_s)
         return Future(
             now=now,
             then=then,
             after_the_end=watch.outcome(seed),
             status=status,
-            status_after=_status(world, tried),
+            status_after=tried.status(world) if tried is not None else {},
             touched=tuple(watch.touched),
             notes=notes,
         )
     finally:
         end(world)
-
-
-def _status(world: World, tried: TriedObject | None) -> Obj:
-    obj = None if tried is None else world.get(tried.resource.name, _key(tried))
-    status: Obj = (obj or {}).get("status") or {}
-    return status
-
-
-def _key(tried: TriedObject) -> Key:
-    meta = metadata(tried.obj)
-    return Key(str(meta.get("namespace") or ""), str(meta.get("name") or ""))
 
 
 def perform_as(world: World, user: User, name: str, work: Callable[[Api], Awaitable[T]]) -> T:
@@ -123,7 +138,7 @@ def perform_as(world: World, user: User, name: str, work: Callable[[Api], Awaita
 
 def _make(world: World, tried: TriedObject) -> Obj | Refusal:
     """Create the object; one that exists gets this spec."""
-    key = _key(tried)
+    key = tried.key
     exists = world.get(tried.resource.name, key) is not None
 
     async def write(api: Api) -> Outcome:
@@ -146,15 +161,15 @@ def _approve(world: World, tried: TriedObject, created: Obj) -> tuple[str, ...]:
     approval = lookup(created, "status", "approval") or {}
     if not approval.get("required") or approval.get("approved"):
         return ()
-    meta = metadata(created)
-    decision = {"metadata": {"uid": uid_of(created)}, "status": {"approval": {"approved": True}}}
-
-    async def write(api: Api) -> Outcome:
-        namespace, name = str(meta.get("namespace") or ""), str(meta["name"])
-        return await api.patch(tried.resource, namespace, name, decision, subresource="approval")
-
-    outcome = perform_as(world, APPROVER, APPROVER.name, write)
+    outcome = perform_as(world, APPROVER, APPROVER.name, lambda api: approve(api, tried.resource, created))
     if isinstance(outcome, Committed):
         return (AS_IF_APPROVED,)
     why = outcome.message if isinstance(outcome, Rejected) else "the outcome is not known"
     return (f"It needs an approval, which the fork did not get ({why}): here it does nothing.",)
+
+
+async def approve(api: Api, resource: Resource, obj: Obj) -> Outcome:
+    meta = metadata(obj)
+    decision = {"metadata": {"uid": uid_of(obj)}, "status": {"approval": {"approved": True}}}
+    namespace, name = str(meta.get("namespace") or ""), str(meta["name"])
+    return await api.patch(resource, namespace, name, decision, subresource="approval")

@@ -44,10 +44,10 @@ class StateObjects:
 
 
 def touched_by(
-    objects: StateObjects, override: SchedulerOverride, without: Sequence[Future], with_: Sequence[Future]
+    objects: StateObjects, named_places: Iterable[Place], without: Sequence[Future], with_: Sequence[Future]
 ) -> tuple[Touched, ...]:
-    """The target and what concerns it, then what the override makes others do."""
-    places = dict.fromkeys(_places_of_target(objects, override))
+    """What is named, then what the attempt makes others do."""
+    places = dict.fromkeys(named_places)
     for future_without, future_with in zip(without, with_, strict=True):
         known = frozenset(future_without.touched)
         places |= dict.fromkeys(place for place in future_with.touched if place not in known)
@@ -65,7 +65,8 @@ def workloads_of_target(objects: StateObjects, override: SchedulerOverride) -> l
     return [obj for obj in map(objects.get, places) if obj is not None]
 
 
-def _places_of_target(objects: StateObjects, override: SchedulerOverride) -> Iterator[Place]:
+def places_of_target(objects: StateObjects, override: SchedulerOverride) -> Iterator[Place]:
+    """The target and what concerns it."""
     target, namespace = named(override.spec.target), override.metadata.namespace
     yield (OVERRIDES, namespace, override.metadata.name)  # Where it exists already.
     for workload in workloads_of_target(objects, override):

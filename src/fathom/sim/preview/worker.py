@@ -9,15 +9,18 @@ import sys
 import msgspec
 
 from fathom.ask.preview_child import CPU_S_MAX, MEMORY_BYTES_MAX, WAIT_S_MAX, PreviewJob, PreviewReply
+from fathom.kinds import runbook_run
 from fathom.model.body import Body
 from fathom.model.times import SECOND_NS
 from fathom.seams.outside import Clock, live
 from fathom.sim.fork import ForkFailed
 from fathom.sim.fork_state import ClusterState, samples_of
-from fathom.sim.preview.answer import preview_override
+from fathom.sim.preview.answer import preview_override, preview_run
+from fathom.steer.conditions import BadCondition, NoConditions
 from fathom.store.contents import StoreContents
 from fathom.store.protocol import Entry
 
+RUN = runbook_run.DEFINITION.kind
 # Of the time that the API server waits; the rest is for the start, and for what one seed takes longer.
 BUDGET_S = 0.8 * WAIT_S_MAX
 # Behind everything that serves, and yet with a fourth of a busy core: somebody waits for the answer.
@@ -46,16 +49,17 @@ def main() -> None:
 
 
 def reply_to(job: PreviewJob, budget: TimeBudget) -> PreviewReply:
+    answer = preview_run if job.tried.get("kind") == RUN else preview_override
     try:
-        preview = preview_override(
+        preview = answer(
             state_of(job),
-            job.override,
+            job.tried,
             user=job.user,
             minutes=job.minutes,
             seeds=job.seeds,
             has_time=budget.has_time,
         )
-    except (ForkFailed, ValueError) as error:
+    except (ForkFailed, ValueError, NoConditions, BadCondition) as error:
         return PreviewReply(failed=str(error))
     except MemoryError:
         return PreviewReply(failed=f"the fork needs more than {MEMORY_BYTES_MAX >> 30} GiB")

@@ -16,6 +16,7 @@ import msgspec
 
 from fathom.sim.scenarios import (
     admitting,
+    apart,
     basics,
     breaking_glass,
     by_hand,
@@ -48,6 +49,7 @@ from fathom.sim.scenarios import (
     lives,
     loads,
     long_waits,
+    many_objects,
     namesakes,
     naming,
     new_leaders,
@@ -56,6 +58,7 @@ from fathom.sim.scenarios import (
     others_marks,
     overriding,
     owning,
+    pausing_repair,
     policies,
     preempting,
     questions,
@@ -75,6 +78,7 @@ from fathom.sim.scenarios import (
     surviving,
     tainting,
     timelines,
+    unclear_answers,
     unwell,
     waking,
     workloads,
@@ -131,6 +135,7 @@ MODULES = (
     forbidding,
     edited_overrides,
     others_marks,
+    pausing_repair,
     expiring,
     contradicting,
     deaf,
@@ -146,6 +151,9 @@ MODULES = (
     changing_hands,
     in_time,
     leading_again,
+    unclear_answers,
+    many_objects,
+    apart,
 )
 
 

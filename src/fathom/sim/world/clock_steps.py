@@ -8,7 +8,8 @@ Everything else is a duration, measured on monotonic clocks.
 `DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: what
 it taints, evicts, restarts, elects and gives up, the same run without them does too. How often is not
 compared, nor which pods are scaled down: times in objects say which of several like pods is the oldest, and
-one other choice moves everything that comes after it.
+one other choice moves everything that comes after it. Nor who takes a lease: after an outage several
+candidates race for it, and milliseconds decide.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def _is_going(pod: Obj | None) -> bool:
 def _of_lease(change: Seen) -> Iterator[str]:
     was, now = _holder(change.old), _holder(change.new)
     if change.key.namespace != NODE_LEASES and now and was != now:
-        yield f"{now} takes the lease {change.key.name} from {was or 'nobody'}"
+        yield f"the lease {change.key.name} is taken {'from its holder' if was else 'when it is free'}"
 
 
 def _taints(node: Obj | None) -> set[str]:

@@ -28,6 +28,7 @@ def run_controllers(
     *controllers: Controller,
     server: int = 1,
     account: User | None = None,
+    only_declared_fields: bool = True,
     **settings: Any,
 ) -> SimProcess:
     """Start the process now. `settings` are those of `control.process`: lease, timing, workers, …"""
@@ -43,6 +44,7 @@ def run_controllers(
                 {"who": name, "user_agent": name, **inside.options}, ControllerSettings, strict=False
             ),
             watchers=Watchers(caches=sight),
+            only_declared_fields=only_declared_fields,
         )
         if sight is not None:
             sight.over(running.caches)

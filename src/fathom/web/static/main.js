@@ -2,6 +2,7 @@
 
 import {keepKey, logIn, logOut, onSessionEnd, sessionKey, whoAmI} from "./api.js";
 import {h, replace, setText} from "./dom.js";
+import {follow, keepFollowing} from "./follow.js";
 import {installKeys, showHelp} from "./keys.js";
 import {showLogin} from "./login.js";
 import {tickTimes} from "./parts.js";
@@ -13,10 +14,11 @@ import {clock, when} from "./text.js";
 import {connection, startWatching, stopWatching} from "./watches.js";
 
 const at = (id) => document.getElementById(id);
-const LOGIN = /^#login=([\w-]+)$/;
+const LOGIN = /^#login=([\w-]+)(?:&follow=([a-z0-9./-]+))?$/;
 
 async function start() {
-  const code = LOGIN.exec(location.hash)?.[1];
+  const [, code, followed] = LOGIN.exec(location.hash) ?? [];
+  keepFollowing(followed);
   // Out of the address and the history before anything else: it is a credential, if only once.
   if (code) history.replaceState(null, "", "/ui/#/now");
   try {
@@ -40,6 +42,7 @@ function begin(session, message = "") {
   });
   startWatching();
   router.show();
+  follow();
   scope.onChange(() => router.show());
   installKeys({search: () => openSearch(scope), help: showHelp});
   everySecond((now) => { tickTimes(now); showBanner(); });

@@ -32,7 +32,14 @@ def top(
         bool, Parameter(name=("--all-namespaces", "-A"), negative=(), help="Show all namespaces.")
     ] = False,
     output: Annotated[
-        str, output_parameter("text", "json", "yaml", help="Print the page once: as text, or as a document.")
+        str,
+        output_parameter(
+            "text",
+            "json",
+            "yaml",
+            "name",
+            help="Print the page once: as text, or as a document. name: what is stuck, or a workload's pods.",
+        ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -81,6 +88,8 @@ def _print_once(feed: Feed, opened: Subject | None, output: str) -> int:
             raise Problem(workload.notes[WHY], exit_code=ANSWER_IS_NO)
         if output in DOCUMENTS:
             print_document(workload, output)
+        elif output == "name":
+            say(*(f"pods/{pod.name}" for pod in workload.pods))
         else:
             say(*plain(workload_lines(workload, _width())))
         return 0
@@ -89,6 +98,8 @@ def _print_once(feed: Feed, opened: Subject | None, output: str) -> int:
     view = now_view(feed.snapshot())
     if output in DOCUMENTS:
         print_document(view, output)
+    elif output == "name":
+        say(*(f"{item.resource}/{item.name}" for item in view.stuck))
     else:
         say(*plain(now_lines(view, _width())))
     return 0
