@@ -115,7 +115,8 @@ def test_a_controller_in_the_simulator_sees_only_the_fields_that_it_declares() -
     passes(story(tale, processes=("controllers",)))
     (pod, *_) = Curious.seen
     assert "spec" not in pod
-    assert set(pod["metadata"]) == {"name", "namespace", "uid", "resourceVersion", "generation", "labels"}
+    identity = {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"}
+    assert set(pod["metadata"]) == {*identity, "labels"}
 
 
 def test_a_part_of_an_object_has_the_declared_fields_and_whole_lists() -> None:

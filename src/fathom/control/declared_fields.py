@@ -1,4 +1,4 @@
-"""Snapshots that show of each object only its identity and the fields that their reader declares.
+"""Snapshots that show of each object only its identity, its life and the fields that their reader declares.
 
 The simulator runs controllers on these, so that no decision can rest on a field that is not declared. Live
 controllers get whole objects of the declared kinds: a second copy of each, for each reader, would cost memory
@@ -15,6 +15,7 @@ from fathom.model.declared import Reads
 from fathom.model.fields import EVERYTHING, steps_of
 from fathom.model.objects import Key, Obj
 
+# Who it is, and whether it still is: nobody writes these as fields, and who deletes objects declares that.
 IDENTITY = (
     "apiVersion",
     "kind",
@@ -23,6 +24,8 @@ IDENTITY = (
     "metadata.uid",
     "metadata.resourceVersion",
     "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
 )
 KEPT_MAX = 20_000  # Objects whose declared parts are kept for the next snapshot.
 

@@ -60,7 +60,7 @@ class Deployments:
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Deployment", ("metadata", "spec", "status")),
         Reads("ReplicaSet", ("metadata", "spec", "status")),
-        Reads("Pod", ("metadata", "status.conditions", "status.phase")),
+        Reads("Pod", ("metadata", "spec.nodeName", "status.conditions", "status.phase")),
         Reads("SchedulerOverride", ("spec", "status")),
         Reads("Node", ("metadata.labels",)),
     )
