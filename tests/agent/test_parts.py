@@ -176,6 +176,13 @@ def test_a_pod_on_its_way() -> None:
     assert brief(pod(), {"main": alive()}) == ("Running", READY, began)
 
 
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_somebody_has_declared_ended_stays_so_while_its_containers_are_stopped(phase: str) -> None:
+    ended = {**pod(), "status": {"phase": phase}}
+    assert brief(ended, {"main": alive()})[0] == phase
+    assert brief(ended, {"main": alive()}, over_=True)[0] == phase
+
+
 def test_init_containers_hold_it_up() -> None:
     whole = pod(container(), init=(container("prepare"),))
     phase, conditions, state = brief(whole, {"prepare": alive("prepare")})

@@ -34,6 +34,7 @@ FAULTS_S = 60.0
 CONVERGES_S = 240.0
 SETTLES_S = 20.0  # What counts pods writes its last word some seconds after the last of them is ready.
 INCIDENTS_MAX = 3
+FAILURES = Path(".fathom-failures")  # As the simulator's.
 
 Chosen = TypeVar("Chosen")
 
@@ -154,9 +155,11 @@ class Trial:
             return []
         servers = [server.data for server in self.topology.servers]
         data = collected(self.topology.directory / "collected", self.topology.deciders, servers)
+        FAILURES.mkdir(exist_ok=True)
+        files = (FAILURES / f"topology-{time.time_ns()}.incident" for _ in range(INCIDENTS_MAX))
         return [
-            f"{violation}\n{exported_incident(violation, data, data / f'{number}.incident')}"
-            for number, violation in enumerate(broken[:INCIDENTS_MAX])
+            f"{violation}\n{exported_incident(violation, data, file)}"
+            for violation, file in zip(broken, files, strict=False)
         ]
 
     def figures(self) -> list[str]:

@@ -86,9 +86,9 @@ def _phase(pod: Obj, views: Views, now_ns: int, *, over: bool) -> tuple[str, str
         return ended, "", ""
     if over and is_deleting(pod):
         return ("Succeeded" if _all_well(pod, views) else "Failed"), "", ""
-    if phase == "Running" or _begun(pod, views):
+    if phase not in TERMINAL_PHASES and (phase == "Running" or _begun(pod, views)):
         return "Running", "", ""
-    return phase, "", ""
+    return phase, "", ""  # What has ended never runs again, though its containers may still be stopping.
 
 
 def _begun(pod: Obj, views: Views) -> bool:
