@@ -4,6 +4,7 @@ hypothesis' profiles, and a last line that says what was skipped and why."""
 from __future__ import annotations
 
 import gc
+import re
 import shutil
 import signal
 from collections import Counter
@@ -19,6 +20,8 @@ TESTS = Path(__file__).parent
 LIVE_DIRECTORIES = frozenset({"bench", "chaos", "cli", "clients", "cluster", "replay", "security"})
 SLOW_DIRECTORIES = frozenset({"sim"})  # Simulations: each is quick, all of them are not.
 
+QUICK = "not live and not slow and not full"
+MARKED_MODULE = re.compile(r"^pytestmark = .*\bpytest\.mark\.(live|slow|full)\b", re.MULTILINE)
 DEEP_ONLY = "deep run: script/test --full"
 DEEP_S_MAX = 1800  # Deep tests take minutes while both cores are busy with them.
 NO_KUBECTL = "kubectl is not installed"
@@ -27,8 +30,9 @@ NO_KUBECTL = "kubectl is not installed"
 SLOW_IS_FINE = [HealthCheck.too_slow]
 # The same examples every time: a red build is about the change, and a rerun shows the same failure.
 settings.register_profile(
-    "quick", max_examples=50, derandomize=True, deadline=None, suppress_health_check=SLOW_IS_FINE
+    "normal", max_examples=50, derandomize=True, deadline=None, suppress_health_check=SLOW_IS_FINE
 )
+settings.register_profile("quick", settings.get_profile("normal"), max_examples=15)
 # New examples every time; a failure prints the blob that brings it back.
 settings.register_profile(
     "deep", max_examples=1000, print_blob=True, deadline=None, suppress_health_check=SLOW_IS_FINE
@@ -36,6 +40,7 @@ settings.register_profile(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help=f"only what is {QUICK}, with fewer examples")
     parser.addoption("--full", action="store_true", help="also the deep runs (minutes, not seconds)")
     parser.addoption("--pictures", action="store_true", help="store pictures of the web page in docs/")
 
@@ -48,7 +53,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # A profile or seed given by hand wins; a seed means nothing to a derandomized profile.
     if not config.getoption("--hypothesis-profile"):
         deep = config.getoption("--full") or config.getoption("--hypothesis-seed") is not None
-        settings.load_profile("deep" if deep else "quick")
+        settings.load_profile("deep" if deep else "quick" if config.getoption("--quick") else "normal")
+    if config.getoption("--quick") and QUICK not in config.option.markexpr:
+        config.option.markexpr = " and ".join(filter(None, (QUICK, config.option.markexpr)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run does not import what it would leave out."""
+    if not config.getoption("--quick"):
+        return None
+    if collection_path.suffix == ".py":
+        return True if MARKED_MODULE.search(collection_path.read_text()) else None
+    inside = LIVE_DIRECTORIES | SLOW_DIRECTORIES
+    return True if collection_path.parent == TESTS and collection_path.name in inside else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

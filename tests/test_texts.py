@@ -56,6 +56,8 @@ ALLOWED = {
 
 def taken_apart(source: str, texts: frozenset[str] = TEXTS) -> list[int]:
     """The lines that look into a text."""
+    if not any(text in source for text in texts):
+        return []  # Not worth to be parsed.
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.expr)]
     return sorted({node.lineno for node in nodes if _looks_into(node, texts)})
 

@@ -109,6 +109,7 @@ class Parts(msgspec.Struct, frozen=True):
     own_tokens: Tokens  # Valid whatever the token file contains.
     fights: FieldFights
     page: WebPage
+    questions: AskViews | None  # None: questions are not answered.
 
     @property
     def core(self) -> Core:
@@ -183,7 +184,9 @@ def assemble(wanted: ServerSettings) -> Parts:
     several = wanted.shared_store
     fights = FieldFights(writer, outside.clock, log, registry.by_resource, several_servers=several)
     core.updates = fights if wanted.detect_fights else None
-    return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights, page)
+    return Parts(
+        server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights, page, views
+    )
 
 
 def _complain(log: Log) -> Callable[[str, Exception], None]:

@@ -17,6 +17,7 @@ from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.seams.log import Log
 
 NAMESPACE = "/api/v1/namespaces/default"
@@ -75,7 +76,7 @@ class PublishedObjects:
     async def publish_authorities(self, ca: str, front_proxy: str) -> None:
         """The CAs that extension API servers trust, as PEM. Manual changes are reverted."""
         writer = self._parts.writer("authorities")
-        rbac = f"/apis/{extension_authentication.RBAC}/v1/namespaces/{extension_authentication.NAMESPACE}"
+        rbac = f"/apis/{RBAC_GROUP}/v1/namespaces/{extension_authentication.NAMESPACE}"
         for folder, wanted in (
             (
                 f"/api/v1/namespaces/{extension_authentication.NAMESPACE}/configmaps",

@@ -394,6 +394,8 @@ async def _serve(running: Running) -> None:
             front_proxy = ensure_front_proxy_ca(running.data, clock=running.outside.clock)
             await published.publish()
             await published.publish_authorities(running.pki.ca_pem.decode(), front_proxy.decode())
+        if parts.questions is not None:  # Now that all is ready: a start does not wait for it.
+            background.append(group.create_task(parts.questions.prepare(running.log)))
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
         if not stop.is_set():
             _announce(running)
@@ -463,7 +465,7 @@ async def _index_audit(index: AuditIndex, log: Log) -> None:
 
 
 def _measure(parts: Parts, http: Http) -> None:
-    budgets = http.budgets
+    budgets, questions = http.budgets, parts.questions
     for name, text, read in (
         ("fathom_request_body_bytes", "Bytes of the request bodies in memory.", lambda: budgets.bodies.used),
         (
@@ -480,6 +482,11 @@ def _measure(parts: Parts, http: Http) -> None:
             "fathom_connections_cut_off",
             "Connections closed because the client did not read.",
             lambda: budgets.unread.refused,
+        ),
+        (
+            "fathom_question_view_objects",
+            "Objects in the view of the cluster that is kept for questions.",
+            lambda: 0 if questions is None else questions.objects_prepared,
         ),
     ):
         parts.server.metrics.gauge(name, text, read)

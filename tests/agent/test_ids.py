@@ -177,6 +177,7 @@ def test_a_lost_directory_of_ranges_is_filled_again_by_the_agents_that_come_back
     assert claimed(other, tmp_path / "b") != ids
 
 
+@pytest.mark.slow
 def test_when_all_are_taken_it_is_said(tmp_path: Path) -> None:
     place = tmp_path / "ids"
     claimed(IdRanges((place,)), tmp_path / "a")

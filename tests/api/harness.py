@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fathom.api.agent_connections import Agents
 from fathom.api.auth.authenticate import Authenticator
@@ -31,7 +32,7 @@ from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, NoLog
 from fathom.seams.outside import Clock, Outside, RandomIds, SystemClock
 from fathom.store.memory import MemoryStore
-from fathom.store.protocol import Store
+from fathom.store.protocol import Entry, Store
 
 ADMIN = "admin-token"
 JANE = "jane-token"
@@ -187,6 +188,8 @@ async def serving(
     make_page: Callable[[Authenticator, Authorizer], WebPage] | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
+    if store is None and clock is None and not plugins:
+        store = await _new_cluster(rng, own_kinds=own_kinds)
     outside = Outside(clock=clock or SystemClock(), ids=RandomIds(rng), rng=rng)
     log = JsonLog((data / "log").open("a"), outside.clock) if (data / "log").exists() else NoLog()
     audit = AuditLog(data / "audit", clock=outside.clock, log=log)
@@ -223,6 +226,58 @@ async def serving(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await store.close()
+
+
+class NewCluster(msgspec.Struct, frozen=True):
+    """What a first server writes into an empty store: a hundred objects, the same for most stories."""
+
+    entries: tuple[Entry, ...]
+    revision: int
+    rng: Any  # Where its random numbers go on, so that no id is given twice.
+
+
+_new_clusters: dict[bool, NewCluster] = {}
+
+
+async def _new_cluster(rng: random.Random, *, own_kinds: bool) -> MemoryStore:
+    """A store that a server has been started on before. The first one of each kind is kept for all tests."""
+    if own_kinds not in _new_clusters:
+        _new_clusters[own_kinds] = await _begin(own_kinds=own_kinds)
+    begun = _new_clusters[own_kinds]
+    rng.setstate(begun.rng)
+    store = MemoryStore()
+    store.load(begun.entries, begun.revision)
+    return store
+
+
+async def _begin(*, own_kinds: bool) -> NewCluster:
+    rng, store = random.Random(7), MemoryStore()
+    parts = assemble(
+        ServerSettings(
+            store=store,
+            outside=Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng),
+            log=NoLog(),
+            audit=None,
+            signing=SigningKey(ec.generate_private_key(ec.SECP256R1())),
+            token="housekeeping-token",
+            own_kinds=own_kinds,
+        )
+    )
+    await parts.feed.load()
+    tasks = [asyncio.create_task(run) for run in (parts.feed.follow(), parts.housekeeping.run())]
+    await bootstrap(parts)
+    async with asyncio.timeout(30):  # Housekeeping gives every namespace its service account.
+        while await _count(store, "serviceaccounts") < await _count(store, "namespaces"):
+            await asyncio.sleep(0.001)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    page = await store.range("")
+    return NewCluster(page.entries, page.revision, rng.getstate())
+
+
+async def _count(store: MemoryStore, kind: str) -> int:
+    return len((await store.range(f"/registry/{kind}/")).entries)
 
 
 def _tokens() -> dict[bytes, User]:

@@ -8,6 +8,7 @@ import ssl
 import threading
 from pathlib import Path
 
+import pytest
 from tests.api.harness import ADMIN, Api, config_map, serving
 from tests.chaos.endpoints import Endpoints
 
@@ -17,6 +18,8 @@ from fathom.api.http import Http
 from fathom.seams.outside import SystemClock
 from fathom.serve import stop_serving
 from fathom.store.memory import MemoryStore
+
+pytestmark = pytest.mark.slow  # They wait for seconds.
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -6,9 +6,11 @@ import asyncio
 import random
 from pathlib import Path
 
+import pytest
 from tests.api.harness import Api, Watching, config_map, tell
 
 from fathom.api import resource_cache
+from fathom.store.protocol import Compacted
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -207,6 +209,24 @@ def test_a_reader_that_falls_behind_is_ended_and_resumes_without_loss(tmp_path: 
 def test_watches_end_when_the_server_stops(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         watching = await api.watch(f"{MAPS}?resourceVersion={await _revision(api)}")
+        api.core.stopping = True
+        api.core.cache.wake_all()
+        assert await watching.next() is None
+
+    tell(story, tmp_path)
+
+
+def test_a_watch_ends_with_the_server_though_the_store_was_compacted_up_to_its_revision(
+    tmp_path: Path,
+) -> None:
+    """A server that has just started on such a store has the revision neither in its log nor in history."""
+
+    async def story(api: Api) -> None:
+        revision = int(await _revision(api))
+        with pytest.raises(Compacted):
+            await api.core.store.range(MAPS, revision=revision - 1)
+        assert api.core.cache.of("configmaps").floor == revision
+        watching = await api.watch(f"{MAPS}?resourceVersion={revision}")
         api.core.stopping = True
         api.core.cache.wake_all()
         assert await watching.next() is None

@@ -16,6 +16,7 @@ from fathom.ask.collect import Sources
 from fathom.endpoint.publish import Published, slice_of
 from fathom.endpoint.server import ProcessEndpoint, tls_of
 from fathom.metrics.registry import Registry
+from fathom.model.well_known import CERTIFICATE_ANNOTATION
 from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
 from fathom.record.journal_reader import JournalReader
@@ -39,20 +40,37 @@ class AskedProcess:
 
     async def start(self, api: Api, *, certificate: str = "") -> None:
         """Listen, and publish the address; with another certificate than its own, if one is given."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        pair = self_signed(f"system:fathom:{self.name}", "127.0.0.1", now_ns=SystemClock().now_ns())
-        trusted = ssl.create_default_context(cadata=self._pki.ca_pem.decode())
-        await self._endpoint.listen(listener, tls_of(pair, trusted))
+        port, own = await self._listen()
         published = Published(
             process=self.name,
             parts=(self.part,),
             where="here",
             address="127.0.0.1",
-            port=listener.getsockname()[1],
-            certificate=certificate or pair.certificate,
+            port=port,
+            certificate=certificate or own,
         )
         answer = await api.post(SLICES, slice_of(published))
         assert answer.status == 201, answer.obj
+
+    async def start_as_agent(self, api: Api) -> None:
+        """Listen, and publish the address in the Node of this name."""
+        port, certificate = await self._listen()
+        meta = {"name": self.name, "annotations": {CERTIFICATE_ANNOTATION: certificate}}
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        }
+        node = {"kind": "Node", "apiVersion": "v1", "metadata": meta, "status": status}
+        assert (await api.post("/api/v1/nodes", node)).status == 201
+        assert (await api.put(f"/api/v1/nodes/{self.name}/status", node)).status == 200
+
+    async def _listen(self) -> tuple[int, str]:
+        """Port and certificate."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        pair = self_signed(f"system:fathom:{self.name}", "127.0.0.1", now_ns=SystemClock().now_ns())
+        trusted = ssl.create_default_context(cadata=self._pki.ca_pem.decode())
+        await self._endpoint.listen(listener, tls_of(pair, trusted))
+        return int(listener.getsockname()[1]), pair.certificate
 
     async def stop(self) -> None:
         """The process ends; what it published stays, as after a kill."""

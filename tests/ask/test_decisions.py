@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.api.harness import JANE, Api
+import pytest
+from tests.api.harness import JANE, Api, pod
 from tests.ask.processes import OWN, AskedProcess, asked_server
 from tests.security.people import grant, namespaces
 
+from fathom.api.auth.certificates import Pki
+from fathom.ask import views
 from fathom.model.decision import Decision, Outcome, RecordedVerdicts, Roster, Subject
 from fathom.record.journal import DiskJournal
 
@@ -160,6 +164,74 @@ def test_a_field_selector_names_one_object(tmp_path: Path) -> None:
         assert (await api.get(f"{OWN}/decisions?fieldSelector=spec.nonsense=1")).status == 400
 
     asked(story, tmp_path)
+
+
+@asynccontextmanager
+async def agents(api: Api, pki: Pki, data: Path, *nodes: str) -> AsyncIterator[list[AskedProcess]]:
+    """Agents that can be asked, by their nodes."""
+    running = [AskedProcess(node, "agent", data / "journal" / node, pki) for node in nodes]
+    try:
+        for agent in running:
+            await agent.start_as_agent(api)
+        yield running
+    finally:
+        for agent in running:
+            await agent.stop()
+            agent.journal.close()
+
+
+async def run_on(api: Api, node: str, namespace: str, name: str) -> None:
+    running = pod(name)
+    running["spec"]["nodeName"] = node
+    assert (await api.post(f"/api/v1/namespaces/{namespace}/pods", running)).status == 201
+
+
+def test_a_namespaces_list_has_decisions_of_the_agents_that_run_its_pods(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asked_server(tmp_path) as (api, pki), agents(api, pki, tmp_path, "n1", "n2") as (n1, n2):
+            await namespaces(api, "team")
+            await run_on(api, "n1", "team", "db-1")
+            mine, other = Subject("pods", "team", "db-1"), Subject("pods", "default", "web-1")
+            n1.journal.decided(decision("a-1", "", controller="agent", subject=mine))
+            n1.journal.decided(decision("a-2", "", controller="agent", subject=other))
+            n2.journal.decided(decision("b-3", "", controller="agent", subject=Subject("nodes", "", "n2")))
+            listed = await api.get(f"{OWN}/namespaces/team/decisions")
+            (item,) = listed.obj["items"]
+            assert (item["metadata"]["name"], item["status"]["process"]) == ("a-1", "agent of n1")
+            assert "warning" not in listed.headers
+            assert names((await api.get(f"{OWN}/namespaces/fathom-system/decisions")).obj["items"]) == ["b-3"]
+            assert names((await api.get(f"{OWN}/decisions")).obj["items"]) == ["a-1", "a-2", "b-3"]
+
+    asyncio.run(main())
+
+
+def test_a_list_says_how_many_agents_were_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "AGENTS_ASKED_MAX", 1)
+
+    async def main() -> None:
+        async with asked_server(tmp_path) as (api, pki), agents(api, pki, tmp_path, "n1", "n2"):
+            for name in ("n1", "n2"):
+                await run_on(api, name, "default", f"on-{name}")
+            listed = await api.get(f"{OWN}/namespaces/default/decisions")
+            assert "of 2 agents concerned 1 were asked" in listed.headers["warning"]
+
+    asyncio.run(main())
+
+
+def test_a_warning_names_no_node_to_who_may_not_read_nodes(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asked_server(tmp_path) as (api, pki), agents(api, pki, tmp_path, "n1") as (agent,):
+            await namespaces(api, "team")
+            await grant(api, "jane", "view", "team")
+            await run_on(api, "n1", "team", "db-1")
+            await agent.stop()
+            path = f"{OWN}/namespaces/team/decisions"
+            assert "no data from the journal of agent of n1" in (await api.get(path)).headers["warning"]
+            warning = (await api.get(path, token=JANE)).headers["warning"]
+            assert "no data from the journal of agent of a node" in warning
+            assert "n1" not in warning
+
+    asyncio.run(main())
 
 
 def test_a_process_that_does_not_answer_is_no_data_and_not_an_empty_list(tmp_path: Path) -> None:

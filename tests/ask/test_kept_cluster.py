@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.explain.builders import NOW_NS, Obj, at, lease, node, own, pod
 
 from fathom.api.watch_cache import WatchCache
-from fathom.ask.kept_cluster import RESOURCES, KeptCluster
+from fathom.ask.kept_cluster import RESOURCES, STEP_OBJECTS, KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.case import cluster_of
@@ -22,7 +22,7 @@ from fathom.model.body import Body, canonical
 from fathom.model.objects import key_of
 from fathom.schedule.decide.rules import RULES
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.watched_kinds import KINDS
+from fathom.schedule.loop.watched_kinds import KINDS, STORAGE_CLASS
 from fathom.store.protocol import Batch, Change, Entry
 
 NODES, PODS = ("a", "b", "c", "d"), ("p", "q", "r", "s")
@@ -141,6 +141,7 @@ def answers(cluster: Cluster, view: ClusterView) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(nodes() | pods() | pods() | others(), max_size=6), min_size=2, max_size=8))
 def test_after_any_stream_of_changes_the_answers_are_those_of_a_new_view(stream: list[list[Write]]) -> None:
@@ -274,6 +275,60 @@ def test_after_an_error_in_an_answer_the_view_is_made_anew() -> None:
         assert list(view.table.pods_on[view.table.row_of["a"]]) == ["uid-p"]
 
 
+def prepared(cluster: Cluster, kept: KeptCluster) -> ClusterView:
+    """The view that is made before anybody asks."""
+    for _ in kept.prepare(cluster.objects(), now_ns=NOW_NS):
+        pass
+    assert kept.behind(cluster.objects()) == 0
+    with kept.view_of(cluster.objects(), now_ns=NOW_NS) as view:
+        return view
+
+
+def test_a_view_that_was_prepared_is_the_one_that_the_first_question_gets() -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+    for name in ("a", "b"):
+        cluster.write("nodes", name, node(name))
+    for number in range(3 * STEP_OBJECTS):
+        cluster.write(*in_shop(f"p-{number}", on="a"))
+    assert kept.behind(cluster.objects()) == 2 + 3 * STEP_OBJECTS
+    steps = kept.prepare(cluster.objects(), now_ns=NOW_NS)
+    assert sum(1 for _ in steps) >= 3
+    assert kept.behind(cluster.objects()) == 0
+    with kept.view_of(cluster.objects(), now_ns=NOW_NS) as first:
+        assert answers(cluster, first) == answers(cluster, cluster_of(cluster.objects()))
+    cluster.write("nodes", "aa", node("aa"))  # Between the others, so that a question would make it anew.
+    second = prepared(cluster, kept)
+    assert second is not first
+    with kept.view_of(cluster.objects(), now_ns=NOW_NS) as view:
+        assert view is second
+
+
+def test_a_question_in_the_middle_of_a_preparation_keeps_its_own_view() -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+    for number in range(2 * STEP_OBJECTS):
+        cluster.write(*in_shop(f"p-{number}"))
+    steps = kept.prepare(cluster.objects(), now_ns=NOW_NS)
+    next(steps)
+    cluster.write("nodes", "a", node("a"))
+    with kept.view_of(cluster.objects(), now_ns=NOW_NS) as asked:
+        pass
+    for _ in steps:
+        pass
+    with kept.view_of(cluster.objects(), now_ns=NOW_NS) as view:
+        assert view is asked
+        assert list(view.table.row_of) == ["a"]
+
+
+@settings(max_examples=75, deadline=None)
+@given(st.lists(st.lists(nodes() | pods() | pods() | others(), max_size=6), min_size=2, max_size=6))
+def test_answers_from_a_prepared_view_are_those_of_a_new_one(stream: list[list[Write]]) -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES, step_objects=2)
+    for writes in stream:
+        for write in writes:
+            cluster.write(*write)
+        assert answers(cluster, prepared(cluster, kept)) == answers(cluster, cluster_of(cluster.objects()))
+
+
 def test_every_kind_that_the_scheduler_follows_is_looked_at_and_pods_come_last() -> None:
-    assert set(RESOURCES) == {kind.name for kind in KINDS}
+    assert set(RESOURCES) == {kind.name for kind in (*KINDS, STORAGE_CLASS)}
     assert list(RESOURCES)[-1] == "Pod"

@@ -123,7 +123,7 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
     foreign.request("POST", PODS, pod("big", "9"))
     rows = {row["check"]: row for row in json.loads(fathom(*attached(foreign, tmp_path, "-o", "json")[3:]))}
     assert rows["WatchList"]["state"] == "yes"
-    assert rows["kinds to read"]["found"].startswith("18 of 19")
+    assert rows["kinds to read"]["found"].startswith("19 of 20")
     data = tmp_path / "copy"
     command = attached(foreign, data, "--observe-only")
     with started(command, tmp_path / "attach.log"):

@@ -35,6 +35,8 @@ from fathom.kinds.override_status import Acknowledger
 from fathom.model.times import moment_ns
 from fathom.model.well_known import DECISION_ANNOTATION
 
+pytestmark = pytest.mark.slow  # They wait for seconds.
+
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/fathom-overrides"
 EXPLANATIONS = "/apis/fathom.dev/v1alpha1/namespaces/{}/explanations"
 RUNNING = {

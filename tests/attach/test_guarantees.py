@@ -137,6 +137,7 @@ def test_room_made_by_preemption_is_claimed_by_the_nominated_node(tmp_path: Path
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_an_override_is_acknowledged_when_no_older_binding_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

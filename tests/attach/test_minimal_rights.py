@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.api.harness import JANE
 from tests.attach.foreign import NODES, PODS, Foreign, foreign
 from tests.attach.scheduled import config_of_jane, granted
@@ -23,6 +24,7 @@ from fathom.record.journals import journal_directory
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
+@pytest.mark.slow
 def test_an_observer_with_the_installed_role_reads_every_kind(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path) as cluster, api_of(cluster.address(JANE)) as api:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.api.harness import Api
 from tests.attach.foreign import NODES, PODS, Foreign, copied, foreign, without_versions
 from tests.cli.asking import node, pod
@@ -121,6 +122,7 @@ def test_an_answer_says_that_the_cluster_is_out_of_reach(tmp_path: Path) -> None
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_an_observer_leaves_no_write_in_the_clusters_audit_log(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path / "foreign") as cluster, api_of(cluster.address()) as api:

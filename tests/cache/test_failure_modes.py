@@ -232,6 +232,7 @@ def test_a_bookmark_only_stream_keeps_the_cache_fresh_and_its_resume_cheap(world
     assert world.seen.resumes == {("Pod", "ended"): 1}
 
 
+@pytest.mark.slow
 def test_a_slow_consumer_that_the_server_drops_goes_on_where_it_was(world: World) -> None:
     """The server ends the stream of a watcher that cannot follow; again and again."""
     caches = world.caches({"Pod": PODS})

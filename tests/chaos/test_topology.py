@@ -1,5 +1,6 @@
 """Three members of etcd, three API servers, two schedulers, two controller processes and twenty nodes, under
-load, while members and processes are killed, stand still, or are cut off from each other.
+load, while members and processes are killed, stand still, or are cut off from each other, and while disks are
+slow or full.
 
     FATHOM_CHAOS_S=600 [FATHOM_TEST_ETCD=DIR] [FATHOM_TEST_FAKETIME=LIBRARY] script/test --full -n 0 -s FILE
 
@@ -19,14 +20,20 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.chaos.judging import FollowedHistory, collected, exported_incident, journals_of
 from tests.chaos.topology import Pausable, Process, Topology
 from tests.chaos.topology_load import Churn, CounterReader, CounterWriter, PodFollower, Worker
+
+from fathom.record.recording_gaps import read_gaps
+from fathom.sim.real_history import RealHistory
 
 SEED = os.environ.get("FATHOM_CHAOS_SEED", "1")
 WRITERS = 4
 DEPLOYMENTS = [f"web-{number}" for number in range(6)]
 FAULTS_S = 60.0
 CONVERGES_S = 240.0
+SETTLES_S = 20.0  # What counts pods writes its last word some seconds after the last of them is ready.
+INCIDENTS_MAX = 3
 
 Chosen = TypeVar("Chosen")
 
@@ -40,13 +47,17 @@ class Faults:
         self.ended: list[str] = []  # Processes that ended by themselves.
 
     def strike(self) -> None:
-        how = self._rng.random()
-        if how < 0.6:
-            self._kill(*self._chosen(self._topology.processes))
+        how, topology = self._rng.random(), self._topology
+        if how < 0.5:
+            self._kill(*self._chosen(topology.processes))
+        elif how < 0.65:
+            self._pause(*self._chosen(topology.processes), "stood still")
         elif how < 0.8:
-            self._pause(*self._chosen(self._topology.processes), "stood still")
-        else:
-            self._pause(*self._chosen(self._topology.cuts), "was cut off")
+            self._pause(*self._chosen(topology.cuts), "was cut off")
+        elif how < 0.9 and topology.slow_disks:
+            self._pause(*self._chosen(topology.slow_disks), "was slow")
+        elif topology.full_disks:
+            self._pause(*self._chosen(topology.full_disks), "was full")
         time.sleep(self._rng.uniform(0.5, 4.0))
         self.ended += self._topology.dead()
 
@@ -80,10 +91,12 @@ class Trial:
         self.reader = CounterReader(topology, self.writers, seed)
         self.followers = [PodFollower(topology, first) for first in range(2)]
         self.workers: list[Worker] = [self.churn, *self.writers, self.reader, *self.followers]
+        self.followed = FollowedHistory(topology.etcd.url, [server.data for server in topology.servers])
         self.unsettled: list[str] = []
         self.converged_s = 0.0
 
     def run(self, seconds: float) -> None:
+        self.followed.start()
         self.churn.begin()
         for worker in self.workers:
             worker.start()
@@ -117,6 +130,35 @@ class Trial:
                 for writer in self.writers:
                     assert int(client.get(writer.path).obj["data"]["n"]) >= writer.acknowledged
 
+    @property
+    def history(self) -> RealHistory:
+        return self.followed.history
+
+    def judge(self) -> list[str]:
+        """What the simulator's checkers find in what was committed and decided; an incident for each."""
+        time.sleep(SETTLES_S)
+        self.topology.end_processes()  # Nothing is decided or written any more.
+        self.followed.over.set()
+        self.followed.join(60)
+        assert (self.followed.failed, self.followed.is_alive()) == ("", False)
+        at_s = time.monotonic()
+        journals = [data / "journal" for data in self.topology.directory.glob("*/data")]
+        if any(read_gaps(each) for journal in journals for each in (journal, *journal.glob("*"))):
+            self.history.journals_have_gaps()  # A disk was full.
+        for journal in journals:
+            for process, kept in journals_of(journal.parent).items():
+                self.history.read_journal(process, kept, at_s=at_s)
+        self.history.journals_are_read(at_s=at_s)
+        broken = [*self.history.violations, *self.history.wrong_at_rest(at_s=at_s)]
+        if not broken:
+            return []
+        servers = [server.data for server in self.topology.servers]
+        data = collected(self.topology.directory / "collected", self.topology.deciders, servers)
+        return [
+            f"{violation}\n{exported_incident(violation, data, data / f'{number}.incident')}"
+            for number, violation in enumerate(broken[:INCIDENTS_MAX])
+        ]
+
     def figures(self) -> list[str]:
         took_ms = sorted(1000 * each for writer in self.writers for each in writer.latencies_s)
         p50, p99 = statistics.median(took_ms), took_ms[int(len(took_ms) * 0.99)]
@@ -128,6 +170,8 @@ class Trial:
             f"{self.reader.reads:,} reads through any server, none older than what was acknowledged",
             f"{self.churn.changes} changes of Deployments",
             f"{len(self.followers[0].bound):,} pods bound, each once, and no node beyond what it has",
+            f"{self.history.commits:,} commits and {self.history.decisions:,} decisions, judged by"
+            f" {len(self.history.judged)} invariants of the simulator",
             f"all as wanted {self.converged_s:.1f} s after the last fault",
         ]
 
@@ -143,6 +187,8 @@ def test_nothing_is_lost_or_doubled_and_all_converges_while_anything_is_killed(t
         assert trial.wrong == []
         assert trial.faults.ended == []
         trial.check_all_servers()
+        broken = trial.judge()
+        assert not broken, "\n".join(broken)
     finally:
         topology.end()
     sys.stdout.write("\n".join(["", *trial.figures(), ""]))

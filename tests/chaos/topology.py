@@ -1,6 +1,8 @@
 """A control plane of many processes on one machine: three members of etcd, three API servers, two schedulers,
 two controller processes, and agents. Each of them may be killed, or stand still, and is started again.
-Servers may be cut off from etcd, schedulers and controllers from their server.
+Servers may be cut off from etcd, schedulers and controllers from their server. A member's disk may be slow,
+and the disk of a member, of an API server, of a scheduler or of a controller process may be full; the latter
+needs root, and is left out elsewhere.
 
 Where FATHOM_TEST_FAKETIME names libfaketime, each process has a wall clock of its own that is up to half a
 minute wrong, and another one at each start.
@@ -19,7 +21,9 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from tests.chaos import slow_disk
 from tests.chaos.links import Link, Links
+from tests.chaos.small_disk import SmallDisk
 from tests.chaos.victim import GONE, JSON, Answer, Client, Victim
 from tests.store.engines import EtcdCluster, EtcdServer, etcd_survives_kills
 
@@ -27,6 +31,9 @@ SERVERS, SCHEDULERS, CONTROLLERS = 3, 2, 2
 AGENTS, NODES_EACH = 4, 5
 NODE_CPU = 4
 CLOCK_WRONG_S = 30.0
+FSYNC_S = 0.5  # A tenth of a second is much for a disk; a member's leader is given up after half a second.
+# etcd sets 64 MB aside for its log, and again for the next one; a journal's first segment has 16 MB.
+MEMBER_DISK, RECORDS_DISK = "320m", "96m"
 ANSWER_S = 5.0  # A server that stands still does not answer: the next one is asked.
 
 
@@ -129,6 +136,35 @@ class Cut:
             link.heal()
 
 
+class FullDisk:
+    """The disk of a process is full, and then not any more. A process that ended for that is started again
+    if it is one that may."""
+
+    def __init__(self, disk: SmallDisk, may_end: EtcdServer | None = None) -> None:
+        self._disk, self._may_end = disk, may_end
+
+    def pause(self) -> None:
+        self._disk.fill()
+
+    def resume(self) -> None:
+        self._disk.free()
+        if self._may_end is not None and not self._may_end.alive:
+            self._may_end.start()
+
+
+class SlowDisk:
+    """Every fsync of a member of etcd takes long."""
+
+    def __init__(self, delay: Path) -> None:
+        self._delay = delay
+
+    def pause(self) -> None:
+        self._delay.write_text(str(FSYNC_S))
+
+    def resume(self) -> None:
+        self._delay.write_text("0")
+
+
 class AnyServer:
     """A client that asks the next server when one does not answer. One request at a time."""
 
@@ -156,12 +192,37 @@ class Topology:
     def __init__(self, directory: Path, seed: str) -> None:
         self.directory = directory
         self._rng = random.Random(f"clocks {seed}")
-        self.etcd = EtcdCluster(directory / "etcd")
+        self._small_disks: list[SmallDisk] = []
         self.kills_members = etcd_survives_kills()
+        member_disk = self._small_disk("etcd/m0", MEMBER_DISK) if self.kills_members else None
+        slow = slow_disk.is_possible()
+        self.etcd = EtcdCluster(directory / "etcd", self._with_slow_disk if slow else lambda _: ())
+        self.slow_disks = [("disk of etcd", SlowDisk(self._delay(f"m{n}"))) for n in range(3) if slow]
+        self.full_disks: list[tuple[str, FullDisk]] = []  # (whose disk it is, the disk)
+        if member_disk is not None:
+            self.full_disks.append(("disk of etcd", FullDisk(member_disk, self.etcd.members[0])))
+        for what, name in (("api", "api-0"), ("scheduler", "scheduler-0"), ("controllers", "controllers-2")):
+            if (disk := self._small_disk(f"{name}/data", RECORDS_DISK)) is not None:
+                self.full_disks.append((f"disk of {what}", FullDisk(disk)))
         self._links = Links()
         self.cuts: list[tuple[str, Cut]] = []  # (who is cut off, from all that it needs)
         self.servers = [self._server(number) for number in range(SERVERS)]
         self._others: list[tuple[str, Part]] = []
+        self.deciders: dict[str, Path] = {}  # Name -> data directory, of schedulers and controllers.
+
+    def _small_disk(self, name: str, size: str) -> SmallDisk | None:
+        try:
+            disk = SmallDisk(self.directory / name, size)
+        except OSError:
+            return None  # Not root, or in a container that may not mount.
+        self._small_disks.append(disk)
+        return disk
+
+    def _delay(self, member: str) -> Path:
+        return self.directory / f"{member}.delay"
+
+    def _with_slow_disk(self, member: str) -> list[str]:
+        return [sys.executable, slow_disk.__file__, str(self._delay(member))]
 
     def start(self) -> None:
         self.servers[0].start()
@@ -190,12 +251,13 @@ class Topology:
         address = urlsplit(server.url).netloc
         link = self._links.to(address)
         self.cuts.append((f"{what} from its server", Cut([link])))
-        own.mkdir()
+        own.mkdir(exist_ok=True)
         kubeconfig = own / "kubeconfig"
         kubeconfig.touch(mode=0o600)
         given = (server.data / "credentials" / what).read_text()
         kubeconfig.write_text(given.replace(address, f"127.0.0.1:{link.port}"))
-        words = (what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"))
+        words = (what, "--kubeconfig", str(kubeconfig), "--data", str(own / "data"), "--record")
+        self.deciders[own.name] = own / "data"
         return what, Part(own, self._rng, *words)
 
     def _agent(self, number: int) -> tuple[str, Part]:
@@ -227,9 +289,16 @@ class Topology:
         ]
         return [f"{name}: {log.read_text()[-2000:]}" for name, alive, log in logs if not alive]
 
-    def end(self) -> None:
+    def end_processes(self) -> None:
+        """All but etcd."""
         ends: list[Callable[[], None]] = [part.kill for _, part in self._others]
-        ends += [server.kill for server in self.servers if server.alive]
-        for end in [*ends, *(member.kill for member in self.etcd.members)]:
+        for end in [*ends, *(server.kill for server in self.servers if server.alive)]:
             end()
+
+    def end(self) -> None:
+        self.end_processes()
+        for member in self.etcd.members:
+            member.kill()
+        for disk in self._small_disks:
+            disk.unmount()
         self._links.close()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.chaos.commits import NOBODY_KNOWS, Commits
+from fathom.chaos.commits import Commits
 from fathom.model.audit import AuditEntry
 from fathom.model.body import Body
 from fathom.model.objects import Key, Obj
+from fathom.sim.world.invariants import NOBODY_KNOWS
 from fathom.store.protocol import Committed, Delete, Put, Write
 from fathom.store.sqlite import SqliteStore
 

@@ -163,6 +163,7 @@ def test_a_lost_reply_is_carried_out_and_cut_off_once(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+@pytest.mark.slow
 def test_a_lost_request_never_arrives(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.inject(LoseRequest(at_s=0, target="operator", match="POST "))

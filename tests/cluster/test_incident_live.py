@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,10 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.chaos.judging import exported_incident, judged
 from tests.cluster.living import Cluster, Obj, until
 
+from fathom.model.body import Body
+from fathom.model.objects import Key
 from fathom.record.incident_file import Incident, open_incident
 from fathom.record.tape import reels
+from fathom.store.protocol import Committed, Put
+from fathom.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.live
 
@@ -70,6 +76,10 @@ def command(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProces
 
 def test_an_incident_with_a_kill_in_it_replays_whole_and_goes_on(loaded: Cluster, tmp_path: Path) -> None:
     incident(loaded)
+    history, wrong = judged(loaded.data)
+    assert (history.violations, wrong) == ([], [])
+    assert history.commits > 300
+    assert history.decisions > 100
     file, data = tmp_path / "huge.incident", str(loaded.data)
     around = ("--around", "pod/huge", "--window", "10m", "--out", str(file), "--data", data)
     exported = command("record", "export", *around)
@@ -91,6 +101,36 @@ def test_an_incident_with_a_kill_in_it_replays_whole_and_goes_on(loaded: Cluster
     assert after["before"]["pods"] == after["after"]["pods"] == 81
     assert after["after"]["ready"] == 80
     assert [change for change in after["changes"] if change["object"].startswith("pods/")] == []
+
+
+async def bind_elsewhere(data: Path, key: Key) -> None:
+    """Writes to the store itself, behind the back of all servers."""
+    store = SqliteStore.open(data)
+    path = f"/registry/pods/{key.namespace}/{key.name}"
+    entry = await store.get(path)
+    assert entry is not None
+    moved = {**entry.body.obj, "spec": {**entry.body.obj["spec"], "nodeName": "elsewhere"}}
+    assert isinstance(await store.commit([], [Put(path, Body(obj=moved))]), Committed)
+    await store.close()
+
+
+@pytest.mark.full
+def test_a_broken_invariant_is_found_in_the_history_and_its_incident_exported(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, *NODES)
+    try:
+        cluster.start()
+        incident(cluster)
+        pod = Key("default", str(cluster.ready("web")[0]["metadata"]["name"]))
+        cluster.stop()
+    finally:
+        cluster.end()
+    asyncio.run(bind_elsewhere(cluster.data, pod))
+    history, _ = judged(cluster.data)
+    broken = {violation.invariant: violation for violation in history.violations}
+    assert "one binding per pod" in broken
+    violation, file = broken["one binding per pod"], tmp_path / "planted.incident"
+    assert violation.objects == (f"pods/default/{pod.name}",)
+    assert exported_incident(violation, cluster.data, file) == f"incident {file}, replayed as recorded: True"
 
 
 # Every recorded process, and a kill in the middle of each.

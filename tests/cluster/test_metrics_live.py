@@ -213,3 +213,16 @@ def test_a_process_that_is_started_again_says_so_and_is_found_again(cluster: Clu
             return False
 
     until(restarted, cluster.told)
+
+
+def test_the_view_that_questions_need_is_made_before_anybody_asks(cluster: Cluster) -> None:
+    nodes = len(cluster.ask("GET", "/api/v1/nodes")["items"])
+    os.kill(cluster.parts()["api"], signal.SIGKILL)
+
+    def is_made() -> bool:
+        try:
+            return value(read(cluster, "/metrics"), "fathom_question_view_objects") >= nodes > 0
+        except (AssertionError, OSError):  # The API server is not back yet.
+            return False
+
+    until(is_made, cluster.told)

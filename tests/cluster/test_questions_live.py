@@ -78,6 +78,16 @@ def test_kubectl_lists_the_decisions_of_a_namespace_and_shows_one(
     assert one["status"]["process"] == "deciders"
     assert kubectl.run("get decision nobody").code == 1
 
+    def reported() -> list[list[str]]:
+        rows = [line.split() for line in kubectl.run("get decisions").out.splitlines()]
+        return [row for row in rows if row[1:4] == ["pods/web-1", "agent", "status"]]
+
+    until(lambda: bool(reported()), cluster.told)  # The agents of its pods are asked too.
+    first = json.loads(kubectl.run(f"get decision {reported()[0][0]} -o json").out)
+    cause = first["spec"]["cause"]
+    (written,) = [outcome["revision"] for outcome in bound["status"]["outcomes"]]
+    assert (cause["resource"], cause["name"], cause["revision"]) == ("pods", "web-1", written), cause
+
 
 @pytest.mark.live
 def test_a_question_is_asked_with_create_and_with_get(

@@ -341,6 +341,7 @@ def plan_keeping(kept: Obj, record: Obj | None) -> Plan:
     return Plan(patches=remove_finalizer("ConfigMap", kept, Keeper.FINALIZER))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", range(1, 6))
 def test_permanent_partial_state_a_finalizer_outlives_a_crash_at_any_write_and_goes_in_the_end(
     writes: int,

@@ -15,7 +15,6 @@ from tests.control.worlds import Story, told, violation_of
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.lease import (
-    LEASES,
     Elector,
     Fenced,
     LeaderTerm,
@@ -27,6 +26,7 @@ from fathom.control.lease import (
     taken_over,
 )
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import LEASES
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply, Stream
 from fathom.sim.world.fault_menu import Menu, draw

@@ -19,10 +19,10 @@ from tests.control.greetings import (
 from tests.control.worlds import told
 
 from fathom.control.kit import Kit
-from fathom.control.lease import LEASES
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, Primary
 from fathom.model.objects import Key, lookup, metadata
+from fathom.model.resources import LEASES
 from fathom.sim.world.invariants import Checker, Seen
 from fathom.sim.world.world import World
 

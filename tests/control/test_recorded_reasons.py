@@ -16,8 +16,9 @@ from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import Considered, Decision
 from fathom.model.objects import Key, metadata
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.scenarios.staff import run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.world import World
 
 

@@ -9,11 +9,12 @@ from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.job.controller import JOB_NAME, Jobs
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
-from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set, template
+from fathom.sim.scenarios.jobs import job
+from fathom.sim.scenarios.objects import replica_set, template
 from fathom.sim.scenarios.staff import come_to_rest, run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.world import World
 
 

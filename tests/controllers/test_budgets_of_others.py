@@ -8,8 +8,9 @@ from fathom.client.api import Resource
 from fathom.control.ownership import controller_ref
 from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import PODS, template
+from fathom.model.resources import JOBS, PODS
+from fathom.sim.scenarios.jobs import job
+from fathom.sim.scenarios.objects import template
 from fathom.sim.scenarios.staff import come_to_rest, run_managers_and_agents
 from fathom.sim.world.world import World
 

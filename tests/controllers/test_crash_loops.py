@@ -13,8 +13,9 @@ from fathom.controllers.progress.last_actions import last_error
 from fathom.controllers.progress.pod_stages import SERVING, stand_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.scenarios.real import DEPLOYMENTS, run_real_cluster
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.scenarios.real import deployment as probed
+from fathom.sim.scenarios.real import run_real_cluster
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
 

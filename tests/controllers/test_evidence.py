@@ -208,6 +208,7 @@ def test_a_brake_engaged_in_other_letters_is_engaged_and_what_is_no_limit_is_tol
 ONE_AT_A_TIME = BrakeLimits(flips_per_minute=1)
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
     silent=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=8),

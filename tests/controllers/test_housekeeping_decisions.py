@@ -6,11 +6,13 @@ from pathlib import Path
 
 from tests.api.harness import Api, config_map, tell
 
+from fathom.controllers.housekeeping.writer import HousekeepingWriter
 from fathom.model.audit import AuditEntry
 from fathom.model.cause import WakeCause
-from fathom.model.decision import KeptDecision
+from fathom.model.decision import KeptDecision, Subject
 from fathom.record.audit_reading import read_entries
 from fathom.record.journal import DiskJournal, read_journal
+from fathom.store.memory import MemoryStore
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNT = "system:fathom:housekeeping"
@@ -83,7 +85,7 @@ def test_every_write_of_housekeeping_names_a_decision_on_record(tmp_path: Path) 
         assert {entry.name for entry in emptied} >= {"a"}
         assert causes == {"shop"}
 
-    tell(story, tmp_path, journal=DiskJournal(tmp_path / "journal"))
+    tell(story, tmp_path, store=MemoryStore(), journal=DiskJournal(tmp_path / "journal"))
 
 
 def test_a_namespace_that_has_its_account_is_left_alone(tmp_path: Path) -> None:
@@ -105,5 +107,19 @@ def test_a_namespace_that_has_its_account_is_left_alone(tmp_path: Path) -> None:
         decisions = [kept.decision for kept in recorded(tmp_path).values()]
         accounts = [each for each in decisions if each.subject.resource == "serviceaccounts"]
         assert [each.verdict for each in accounts if each.subject.namespace == "default"] == ["create"]
+
+    tell(story, tmp_path, store=MemoryStore(), journal=DiskJournal(tmp_path / "journal"))
+
+
+def test_the_outcome_of_a_delete_by_name_has_the_uid_of_what_was_deleted(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        uid = (await api.post(MAPS, config_map("a"))).obj["metadata"]["uid"]
+        writer = HousekeepingWriter(api.parts.client, api.parts.decisions, "test")
+        subject = Subject("configmaps", "default", "a")
+        await writer.write("DELETE", f"{MAPS}/a", subject, cause=WakeCause("start"), why="a test")
+        (kept,) = [kept for kept in recorded(tmp_path).values() if kept.decision.subject == subject]
+        (outcome,) = kept.outcomes
+        assert outcome.object == Subject("configmaps", "default", "a", uid)
+        assert outcome.revision > 0
 
     tell(story, tmp_path, journal=DiskJournal(tmp_path / "journal"))

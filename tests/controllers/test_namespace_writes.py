@@ -8,7 +8,7 @@ from fathom.client.api import Resource
 from fathom.client.outcomes import Committed
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, uid_of
-from fathom.sim.scenarios.objects import NAMESPACES
+from fathom.model.resources import NAMESPACES
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
 

@@ -13,6 +13,7 @@ from fathom.controllers.node_health.events import of_node_states, of_quarantine
 from fathom.controllers.node_health.evidence import Assessment, Evidence, NodeState
 from fathom.controllers.node_health.plan import HeldBack, plan_node
 from fathom.controllers.node_health.plan_trust import TAINT, plan_trust
+from fathom.model.decision import considered
 from fathom.model.objects import Obj
 from fathom.model.trust import ANNOTATION
 
@@ -96,6 +97,8 @@ def test_the_brake_is_shown_in_one_object_and_written_only_when_it_changes() -> 
     assert data["held"] == f"n1: since {NOW}: too many are silent"
     assert data["zones"] == f"without a zone: holds since {NOW}"
     assert data["wrong"] == "evictions is not a limit of the brake"
+    limits: Obj = {"metadata": {"namespace": "fathom-system", "name": "node-brake", "resourceVersion": "7"}}
+    assert plan_shown(None, data, limits).considered == (considered("configmaps", limits, decisive=True),)
     (create,) = plan_shown(None, data).creates
     made = {**create.obj, "metadata": {**create.obj["metadata"], "uid": "u"}}
     assert plan_shown(made, data) == Plan()

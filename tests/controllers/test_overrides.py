@@ -15,13 +15,13 @@ from fathom.controllers.overrides.controller import Overrides
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import BUDGETS, DEPLOYMENTS, NODES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.overrides import NothingIsLeftAfterTheProof
-from fathom.sim.scenarios.drains import BUDGETS, budget
-from fathom.sim.scenarios.objects import NODES
+from fathom.sim.scenarios.drains import budget
 from fathom.sim.scenarios.scheduling import node, run_scheduler
 from fathom.sim.scenarios.staff import run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment, unplaced
+from fathom.sim.scenarios.workloads import deployment, unplaced
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.world import World
 

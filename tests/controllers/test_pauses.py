@@ -14,10 +14,11 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import considered
 from fathom.model.objects import Key, Obj, lookup, uid_of
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, NODES
 from fathom.sim.scenarios.loads import LOW, AutoscalersOfLoad, Load
-from fathom.sim.scenarios.objects import NODES, node
+from fathom.sim.scenarios.objects import node
 from fathom.sim.scenarios.staff import run_managers_and_agents
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
+from fathom.sim.scenarios.workloads import autoscaler, deployment
 from fathom.sim.world.world import World
 
 OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
@@ -137,6 +138,7 @@ AUTOSCALED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "scope", "sizes"), first_few(AUTOSCALED, 2))
 def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
     changes: Obj, scope: str, sizes: list[int]

@@ -236,6 +236,15 @@ def test_a_step_of_somebody_before_us_is_waited_for() -> None:
     assert decide(fresh, scene(2, 100, 100, history=ours), now=NOW).replicas == 4
 
 
+def test_a_step_of_somebody_whose_clock_was_ahead_is_waited_for_only_as_long_as_a_period() -> None:
+    """It was taken before our term: how long that is ago needs no clock of theirs."""
+    ahead = autoscaler(status={"lastScaleTime": at(3600)})
+    young = msgspec.structs.replace(scene(2, 100, 100), term_s=10.0)
+    assert decide(ahead, young, now=NOW).replicas == 2
+    older = msgspec.structs.replace(scene(2, 100, 100), term_s=16.0)
+    assert decide(ahead, older, now=NOW).replicas == 4
+
+
 def test_without_metrics_nothing_happens_and_that_is_said() -> None:
     found = decide(autoscaler(), scene(2, trouble="unable to get resource metrics: down"), now=NOW)
     assert (found.replicas, said(found)["ScalingActive"]) == (2, ("False", "FailedGetResourceMetric"))

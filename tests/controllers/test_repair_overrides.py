@@ -20,12 +20,12 @@ from fathom.kinds.override_scope import WorkloadName
 from fathom.model.accounts import REPAIR
 from fathom.model.decision import Considered
 from fathom.model.objects import Key, Obj
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS
 from fathom.sim.scenarios.failures import approve
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.objects import node as node_object
 from fathom.sim.scenarios.real import run_real_cluster
 from fathom.sim.scenarios.staff import run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.world import World
 
 OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
@@ -233,6 +233,7 @@ async def held_by_a_finalizer(world: World) -> Obj:
     return proposal
 
 
+@pytest.mark.slow
 def test_what_a_person_approved_is_carried_out_when_the_pause_is_over() -> None:
     async def story(world: World) -> None:
         proposal = await held_by_a_finalizer(world)
@@ -251,6 +252,7 @@ def test_what_a_person_approved_is_carried_out_when_the_pause_is_over() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_repair_does_what_an_override_approves() -> None:
     async def story(world: World) -> None:
         proposal = await held_by_a_finalizer(world)
@@ -276,6 +278,7 @@ def test_repair_does_what_an_override_approves() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_an_override_that_ends_first_is_no_approver() -> None:
     async def story(world: World) -> None:
         proposal = await held_by_a_finalizer(world)

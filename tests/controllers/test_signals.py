@@ -27,10 +27,11 @@ from fathom.gateway.proxy import UNSEEN_MAX, Proxy, ProxyReport
 from fathom.gateway.routes import RouteEndpoint, RouteListener
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
+from fathom.model.resources import DEPLOYMENTS
 from fathom.model.times import SECOND_NS
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.seams.log import NoLog
-from fathom.sim.scenarios.real import DEPLOYMENTS, MANAGERS, SCHEDULERS, deployment, run_real_cluster
+from fathom.sim.scenarios.real import MANAGERS, SCHEDULERS, deployment, run_real_cluster
 from fathom.sim.world.faults import LoseReply, LoseRequest, Partition, Refuse
 from fathom.sim.world.world import World
 

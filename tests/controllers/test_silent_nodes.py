@@ -11,7 +11,8 @@ from tests.control.worlds import told
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, run_real_cluster, until_ready
+from fathom.model.resources import DEPLOYMENTS
+from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.world.faults import AnyFault, Partition
 from fathom.sim.world.world import World
 

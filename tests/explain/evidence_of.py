@@ -9,30 +9,32 @@ from fathom.explain.evidence import Evidence, HeldObjects, ObjectRef, ProcessSta
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why_of.kinds import explain_object
 from fathom.explain.why_of.lookups import (
-    AUTOSCALERS,
-    BUDGETS,
     CONFIG_MAPS,
-    DEPLOYMENTS,
     EVENTS,
-    JOBS,
-    LEASES,
     NAMESPACES,
     NODES,
     OVERRIDES,
     PODS,
     POLICIES,
     PROGRESS,
-    REPLICA_SETS,
     RESOURCE_QUOTAS,
     ROLLOUTS,
     SERVICES,
-    SLICES,
     TENANT_QUOTAS,
 )
-from fathom.explain.why_of.refusals import PRIORITY_CLASSES
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Decision, KeptDecision, Outcome, Subject
 from fathom.model.objects import Obj
+from fathom.model.resource_names import (
+    AUTOSCALERS,
+    BUDGETS,
+    DEPLOYMENTS,
+    JOBS,
+    LEASES,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    SLICES,
+)
 
 NOW_S = 1_790_000_000
 RESOURCES = {

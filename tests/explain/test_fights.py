@@ -206,6 +206,7 @@ def test_fights_and_oscillations_drawn_at_random_are_all_named_within_a_minute(s
     assert first.period_s == pytest.approx(period_s, rel=0.35)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.floats(0.1, 20.0), st.integers(0, 3)), max_size=40),
     st.sampled_from(FIELDS),

@@ -437,6 +437,7 @@ SUBJECTS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", first_few(READERS, 1))
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_no_answer_names_what_its_user_may_not_read(seed: int, reader: str) -> None:

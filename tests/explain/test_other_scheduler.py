@@ -151,3 +151,31 @@ def test_what_runs_the_pods_of_another_kubernetes_is_called_a_kubelet() -> None:
     own, copy = (why(evidence(pods=[pod(on="a")], nodes=[node("a")], attached=url)) for url in ("", URL))
     assert own.cause == "the agent of a has not begun to start it"
     assert copy.cause == "the kubelet of a has not begun to start it"
+
+
+def test_a_pod_whose_volume_is_being_made_names_the_claim_the_node_and_who_makes_it() -> None:
+    volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": "data"}}]
+    meta = {"namespace": "shop", "name": "data", "uid": "uid-data"}
+    notes = {"volume.kubernetes.io/selected-node": "a"}
+    claim = {"metadata": {**meta, "annotations": notes}, "spec": {"storageClassName": "slow"}}
+    storage_class = {
+        "metadata": {"name": "slow"},
+        "provisioner": "example.com/disks",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+    def asked(claim: dict[str, Any]) -> str:
+        case = evidence(
+            pods=[pod(schedulerName="fathom", volumes=volumes)],
+            nodes=[node("a"), node("b")],
+            persistentvolumeclaims=[claim],
+            storageclasses_storage_k8s_io=[storage_class],
+            records=(decided("bind", node="a"),),
+            attached=URL,
+        )
+        return why(case).cause
+
+    assert asked(claim) == (
+        "it is to run on a, and example.com/disks has not made the volume of its claim data there yet"
+    )
+    assert "data" not in asked({**claim, "metadata": meta})

@@ -27,10 +27,10 @@ from fathom.explain.sourced import Sourced
 from fathom.explain.status import NoSubject, StatusView, explain_status
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why_of.kinds import explain_object
-from fathom.explain.why_of.lookups import AUTOSCALERS
 from fathom.explain.why_of.stuck import stuck, worst_first
 from fathom.model.decision import Rejection, SeenVersions
 from fathom.model.objects import Obj
+from fathom.model.resource_names import AUTOSCALERS
 from fathom.schedule.decide.rules import RULES
 
 

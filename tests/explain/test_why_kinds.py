@@ -184,6 +184,23 @@ def test_an_eviction_that_was_refused_for_an_earlier_pod_of_the_name_is_no_drain
     assert "drained" not in explain(cordoned, kept, audit=(refused,)).summary
 
 
+def test_a_drain_that_asks_no_more_is_not_under_way() -> None:
+    """Whoever drains asks again every few seconds."""
+    cordoned, kept = node("n1", unschedulable=True), pod("web-0")
+    refused = write("alice", kept, verb="create", subresource="eviction", code=429, revision=0, at_s=-480)
+    answer = explain(cordoned, kept, audit=(refused,))
+    assert answer.cause.endswith(
+        "; nobody drains it now: alice asked last, 8m ago, and was refused; 1 pods stay"
+    )
+
+
+def test_an_eviction_that_was_refused_before_the_node_was_cordoned_is_no_drain() -> None:
+    cordoned, kept = node("n1", unschedulable=True), pod("web-0")
+    refused = write("alice", kept, verb="create", subresource="eviction", code=429, revision=0, at_s=-60)
+    by_dora = write("dora", cordoned, "spec.unschedulable", at_s=-30)
+    assert "drain" not in explain(cordoned, kept, audit=(refused, by_dora)).summary
+
+
 def test_a_lost_node_comes_before_its_cordon() -> None:
     lost = node(
         "n1",

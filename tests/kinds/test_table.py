@@ -94,7 +94,10 @@ def test_a_resource_of_ours_that_the_source_names_is_in_the_table() -> None:
 
 
 def resources_in(path: Path) -> set[str]:
-    texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    source = path.read_text()
+    if f".{GROUP}" not in source:
+        return set()
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
     found = (re.fullmatch(r"([a-z]+)\.fathom\.dev", text) for text in texts if isinstance(text, str))
     return {match.group(1) for match in found if match}
 

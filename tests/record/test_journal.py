@@ -131,6 +131,7 @@ def test_decisions_are_chosen_by_object_controller_and_time(
     ]
 
 
+@pytest.mark.slow
 def test_a_journal_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     journal = DiskJournal(tmp_path, budget_bytes=128 * 1024)
     for number in range(3000):

@@ -111,6 +111,7 @@ def scanned(kept: list[KeptDecision], wanted: RecordQuery) -> list[KeptDecision]
     return [record for record in kept if record.decision.id in ids]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_few(range(6), 3))
 def test_the_index_finds_what_a_full_scan_finds(tmp_path: Path, seed: int) -> None:
     """While the journal is written, with segments open, packed, thinned and dropped."""
@@ -120,6 +121,7 @@ def test_the_index_finds_what_a_full_scan_finds(tmp_path: Path, seed: int) -> No
     for _ in range(5):
         write(journal, rng, 300, written)
         written += 300
+        reader.index_some()
         reader.query(query(rng, written))  # While segments are packed and thinned.
         journal._ring._settle(wait_for_all=True)
         for _ in range(12):
@@ -132,6 +134,22 @@ def test_the_index_finds_what_a_full_scan_finds(tmp_path: Path, seed: int) -> No
         for _ in range(30):
             wanted = query(rng, written)
             assert fresh.query(wanted) == scanned(kept, wanted), wanted
+
+
+def test_what_was_indexed_ahead_is_not_indexed_again_by_a_query(tmp_path: Path) -> None:
+    journal = DiskJournal(tmp_path, budget_bytes=32 << 20)
+    write(journal, random.Random(3), 3000)
+    reader = JournalReader(tmp_path)
+    assert reader.index_some()
+    while reader.index_some():
+        pass
+    (segment,) = reader._segments.values()
+    columns = segment.columns
+    assert len(columns.decisions) == 3000
+    wanted = query(random.Random(4), 3000)
+    assert reader.query(wanted) == scanned(read_journal(tmp_path), wanted)
+    assert segment.columns is columns
+    journal.close()
 
 
 def sealed(directory: Path, count: int = 900) -> list[KeptDecision]:

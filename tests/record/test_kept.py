@@ -128,6 +128,7 @@ def failing(journal: DiskJournal, numbers: range) -> None:
         journal.decided(decision(number, verdict="unschedulable", subject=FAILING, message="no room"))
 
 
+@pytest.mark.slow
 def test_a_failing_pod_keeps_its_records_however_much_routine_follows(tmp_path: Path) -> None:
     journal = journal_of(tmp_path)
     failing(journal, range(5))
@@ -142,6 +143,7 @@ def test_a_failing_pod_keeps_its_records_however_much_routine_follows(tmp_path: 
     assert 2 in levels
 
 
+@pytest.mark.slow
 def test_a_failing_pod_keeps_its_binding_too_when_it_is_bound_at_last(tmp_path: Path) -> None:
     journal = journal_of(tmp_path)
     failing(journal, range(5))
@@ -156,6 +158,7 @@ def test_a_failing_pod_keeps_its_binding_too_when_it_is_bound_at_last(tmp_path: 
     assert journal.disk_bytes <= 128 * 1024
 
 
+@pytest.mark.slow
 def test_routine_of_two_words_does_not_push_a_failing_pod_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +177,7 @@ def test_routine_of_two_words_does_not_push_a_failing_pod_out(
     assert [each.decision.verdict for each in kept] == ["unschedulable"] * 5 + ["bind"]
 
 
+@pytest.mark.slow
 def test_a_reduced_journal_is_read_through_its_index(tmp_path: Path) -> None:
     journal = journal_of(tmp_path)
     failing(journal, range(5))
@@ -198,6 +202,7 @@ def test_a_journal_that_a_command_opens_notes_and_keeps_windows(tmp_path: Path) 
     assert list(noted(tmp_path)) == ["gateway"]
 
 
+@pytest.mark.slow
 def test_a_journal_keeps_the_detail_of_a_declared_incident(tmp_path: Path) -> None:
     data, directory = tmp_path / "data", tmp_path / "data" / "journal" / "scheduler"
     kept = KeptWindows(data, "scheduler")
@@ -221,6 +226,7 @@ def _changed_ns(path: Path) -> int:
     return path.stat().st_mtime_ns
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_the_process_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Lines()
     journal = journal_of(tmp_path, log=log)

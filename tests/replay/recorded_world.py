@@ -22,6 +22,7 @@ from fathom.model import accounts
 from fathom.model.body import Body
 from fathom.model.decision import Table
 from fathom.model.objects import Obj
+from fathom.model.resources import DEPLOYMENTS, SERVICES
 from fathom.model.user import User
 from fathom.record.journal import DiskJournal
 from fathom.record.journals import AGENTS
@@ -33,8 +34,8 @@ from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.seams.process import Birth, Inside, timers_at_tick
 from fathom.seams.seam import Ask, Input
 from fathom.sim.scenarios.gateways import route
-from fathom.sim.scenarios.real import DEPLOYMENTS, TIMING, ZONES, deployment
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.real import TIMING, ZONES, deployment
+from fathom.sim.scenarios.serving import service
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.signing_key import world_key

@@ -15,15 +15,15 @@ from fathom.gateway.controller import begin as begin_gateway
 from fathom.model import accounts
 from fathom.model.decision import Considered, Decision
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.resources import NODES, PODS, SERVICES
 from fathom.model.user import User
 from fathom.schedule.decide.context import PlacementContext, Policy
 from fathom.schedule.loop.cluster_view import ClusterView
 from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.report.chronicle import Chronicle, Concluded, DecisionMade
 from fathom.sim.scenarios.gateways import route
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import CLASSES, QUOTAS, node, pod, quota, run_scheduler
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.serving import service
 from fathom.sim.world.world import World
 
 NOW = 0

@@ -6,9 +6,9 @@ from tests.control.worlds import told
 
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, key_of, lookup, uid_of
+from fathom.model.resources import NODES, PODS
 from fathom.schedule.loop.state import SchedulerState
 from fathom.schedule.loop.watched_kinds import RESERVATION
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.preempting import OURS
 from fathom.sim.scenarios.scheduling import CLASSES, QUOTAS, node, pod, quota, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent

@@ -28,6 +28,7 @@ def shape(spec: Obj | None = None, **meta: Any) -> PodShape:
     return pod_view(pod(spec, **meta), tenant="t").shape
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pods("p", None, set(THEMES)), min_size=2, max_size=6))
 def test_a_reader_that_remembers_reads_what_one_that_does_not_reads(listed: list[Obj]) -> None:

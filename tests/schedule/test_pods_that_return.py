@@ -6,8 +6,8 @@ from tests.control.worlds import told
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import NODES, PODS
 from fathom.model.tenancy import TENANT
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import node, pod, run_scheduler
 from fathom.sim.world.faults import SlowRequest
 from fathom.sim.world.world import World

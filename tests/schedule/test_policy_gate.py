@@ -6,8 +6,8 @@ from tests.control.worlds import told
 
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import NODES, PODS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     POLICIES,
     QUOTAS,

@@ -11,8 +11,8 @@ from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, lookup
+from fathom.model.resources import NODES, PODS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, pod, run_scheduler
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.world import World

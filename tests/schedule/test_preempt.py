@@ -74,6 +74,7 @@ def twin_victims(world: World, node: str) -> list[str] | None:
     return [one["metadata"]["uid"] for one in sorted(gone, key=importance)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["tightness", "ports", "claims", "pod affinity", "spread", "skew"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())

@@ -7,10 +7,10 @@ from tests.control.worlds import told
 from tests.schedule.test_known import NOW, S, own, pod
 
 from fathom.model.objects import Key, Obj, lookup, uid_of
+from fathom.model.resources import NODES, PODS
 from fathom.schedule.loop.cluster_view import ClusterView
 from fathom.schedule.loop.raised_priorities import RaisedPriority
 from fathom.sim.report.chronicle import Chronicle, DecisionMade
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import OVERRIDES, override
 from fathom.sim.scenarios.scheduling import node, run_scheduler
 from fathom.sim.scenarios.scheduling import pod as pod_object

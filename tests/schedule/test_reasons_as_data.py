@@ -18,7 +18,7 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.kinds.workload_progress import PROGRESS
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS
+from fathom.model.resources import NODES, PODS, REPLICA_SETS
 from fathom.sim.scenarios.scheduling import node, pod, run_scheduler
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.world import World

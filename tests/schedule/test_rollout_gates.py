@@ -9,9 +9,9 @@ from tests.schedule.test_plan_rollout import BEGUN, rollout, signals
 
 from fathom.kinds.policy_rollout import Observer
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import NODES
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.schedule.policy_rollout.plan import plan_rollout
-from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, run_scheduler
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, Pause, Refuse
@@ -113,11 +113,13 @@ def test_time_in_which_nobody_looked_is_no_part_of_a_step(fault: AnyFault) -> No
     assert 180 + 200 - 35 <= took_s(bake([fault], hold="3m", within_s=600)) < 180 + 200 + 75
 
 
+@pytest.mark.slow
 def test_a_step_that_lasts_is_not_begun_anew_by_the_next_process() -> None:
     phases = bake([Crash(at_s=500, target="rollouts", for_s=5)], hold="10m", within_s=1500)
     assert 599 < took_s(phases) < 680
 
 
+@pytest.mark.slow
 def test_a_rollout_is_not_written_for_the_time_that_passes() -> None:
     phases = bake([], hold="10m", within_s=1500)
     assert len(phases.writes_s) <= 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.control.worlds import told
 
 from fathom.model.objects import Key, lookup
-from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.model.resources import NODES, PODS
 from fathom.sim.scenarios.scheduling import CLASSES, node, pod, run_scheduler
 from fathom.sim.world.faults import HoldWatch
 from fathom.sim.world.world import World

@@ -8,8 +8,8 @@ from tests.control.worlds import told
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, lookup
+from fathom.model.resources import NODES, PODS
 from fathom.schedule.loop.watched_kinds import QUOTA
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import node, pod, quota, run_scheduler
 from fathom.sim.world.world import World
 

@@ -15,7 +15,7 @@ from fathom.model.objects import Obj
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.quantity import parse
 from fathom.model.selectors import LabelSelector
-from fathom.schedule.decide.context import PlacementContext, Reserved
+from fathom.schedule.decide.context import DelayedClaim, PlacementContext, Reserved
 
 ZONE, HOSTNAME, REGION = (
     "topology.kubernetes.io/zone",
@@ -298,6 +298,10 @@ def volumes(pod: Obj, node: Obj, world: PlacementContext) -> tuple[str, ...]:
             return (f'persistentvolumeclaim "{claim}" not found',)
         if found.unbound:
             return ("pod has unbound immediate PersistentVolumeClaims",)
+        if found.delayed is not None:
+            if not could_be_had(found.delayed, node):
+                return ("node(s) didn't find available persistent volumes to bind",)
+            continue
         if found.node_terms is not None and not any(
             all(one.matches(labels(node)) for one in term.labels) and bool(term.labels)
             for term in found.node_terms
@@ -306,6 +310,16 @@ def volumes(pod: Obj, node: Obj, world: PlacementContext) -> tuple[str, ...]:
         if any(labels(node).get(label) not in values for label, values in found.zones):
             return ("node(s) had no available volume zone",)
     return ()
+
+
+def could_be_had(claim: DelayedClaim, node: Obj) -> bool:
+    if claim.selected:
+        return bool(claim.selected == node["metadata"]["name"])
+    return any(
+        terms is None
+        or any(bool(term.labels) and all(one.matches(labels(node)) for one in term.labels) for term in terms)
+        for terms in claim.offers
+    )
 
 
 def host_ports(pod: Obj) -> list[tuple[str, int, str]]:

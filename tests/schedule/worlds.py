@@ -17,6 +17,7 @@ from fathom.model.selectors import IN, Requirement
 from fathom.schedule.decide.context import (
     Allowed,
     Avoided,
+    DelayedClaim,
     PlacementContext,
     Policy,
     Quota,
@@ -336,6 +337,10 @@ VOLUMES = one_of(
         Volume(zones=((ZONE, ("zone-b", "zone-c")),)),
         Volume(unbound=True),
         Volume(missing=True),
+        Volume(delayed=DelayedClaim(offers=((NodeTerm((Requirement(ZONE, IN, ("zone-a",)),)),),))),
+        Volume(delayed=DelayedClaim(offers=(None,))),
+        Volume(delayed=DelayedClaim()),
+        Volume(delayed=DelayedClaim(selected="node-1")),
     ]
 )
 AVOIDED = one_of(

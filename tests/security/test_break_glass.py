@@ -371,6 +371,32 @@ def test_roles_and_accounts_made_under_it_carry_the_uid_of_the_override(tmp_path
     tell(story, tmp_path)
 
 
+def test_a_role_that_it_allows_is_not_stored_unmarked_when_it_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. The request is allowed. 2. The override ends. 3. The role would be stored, and nobody would name it
+    as what is left."""
+    clock = MovedClock()
+
+    async def story(api: Api) -> None:
+        await prepare(api)
+        await breaks(api)
+        chain = api.core.chain
+        admit = chain.admit
+
+        def admit_later(*given: Any) -> Any:
+            clock.move(minutes=10)
+            return admit(*given)
+
+        monkeypatch.setattr(chain, "admit", admit_later)
+        where = f"{RBAC}/namespaces/mine/roles"
+        late = await api.post(where, {"metadata": {"name": "late"}, "rules": []}, token="eve")
+        assert (late.status, "has ended since" in message(late)) == (403, True), late.obj
+        assert (await api.get(f"{where}/late")).status == 404
+
+    tell(story, tmp_path, clock=clock)
+
+
 def marks(answer: Answer) -> Obj:
     return dict(answer.obj["metadata"].get("annotations") or {})
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, lookup
+from fathom.model.resources import NODES, PODS
 from fathom.schedule.policy_rollout.controller import LOOK_S, PolicyRollouts
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, pod, run_scheduler
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu

@@ -22,15 +22,15 @@ from fathom.model import accounts
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Decision
 from fathom.model.objects import Key, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS, SERVICES
 from fathom.model.user import User
 from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.report.chronicle import Audited, Chronicle, Concluded, DecisionMade
 from fathom.sim.scenarios.gateways import route
-from fathom.sim.scenarios.objects import NODES, PODS
-from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, run_real_cluster, until_ready
+from fathom.sim.scenarios.real import deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.scheduling import CLASSES, pod
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.serving import service
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.world import World

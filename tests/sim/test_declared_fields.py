@@ -1,38 +1,33 @@
 """The fields that controllers declare to read are all that they decide from.
 
-The same run twice: in the second, a controller's snapshots have nothing of an object but its identity and the
-declared fields. If one decision differs, a field that matters is not declared.
+In the simulator a controller's snapshots have nothing of an object but its identity and the declared fields:
+in every scenario. Here some are run again with whole objects. If one decision differs, a field that matters
+is not declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import ClassVar
 
 import pytest
+from tests.sim.small import passes, story
 
 from fathom.cache.snapshot import Snapshot
-from fathom.explain.coupling.actors import CONTROLLERS
-from fathom.model.fields import EVERYTHING, steps_of
-from fathom.model.objects import Obj
+from fathom.client.api import Resource
+from fathom.control.declared_fields import DeclaredFields, part_of
+from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
+from fathom.control.watches import POD, Primary, Watch
+from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model.declared import Reads
+from fathom.model.objects import Key, Obj
 from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.report.live_records import recorded_decisions
 from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.scenario import ScenarioRun, plan_of, sweep
+from fathom.sim.world.world import World
 
-IDENTITY = (
-    "apiVersion",
-    "kind",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.generation",
-)
-FIELDS = {
-    controller.name: {read.kind: read.fields for read in controller.reads if read.source == "cache"}
-    for controller in CONTROLLERS
-}
 # Between them: rollouts, autoscaling, quotas, policies, nodes that die, budgets, endpoints, jobs, repair.
 STORIES = (
     "rollback-among-others",
@@ -51,38 +46,6 @@ LONG_STORIES = (
 Decided = tuple[str, str, str, tuple[str, ...], str]
 
 
-def cut(obj: Obj, prefixes: Iterable[str]) -> Obj:
-    """The object with these fields alone. Lists are whole."""
-    kept: Obj = {}
-    for prefix in prefixes:
-        if prefix == EVERYTHING:
-            return obj
-        _copy(obj, kept, steps_of(prefix))
-    return kept
-
-
-def _copy(source: Any, into: Obj, steps: tuple[str, ...]) -> None:
-    name, *rest = steps
-    if not isinstance(source, dict) or name not in source:
-        return
-    if rest and isinstance(source[name], dict):
-        _copy(source[name], into.setdefault(name, {}), tuple(rest))
-    else:
-        into[name] = source[name]
-
-
-def pruned(method: Callable[..., Any]) -> Callable[..., Any]:
-    def shown(snapshot: Snapshot, kind: str, *rest: Any) -> Any:
-        answer = method(snapshot, kind, *rest)
-        fields = FIELDS.get(snapshot._reader, {}).get(kind)
-        if fields is None or answer is None:
-            return answer
-        prefixes = (*IDENTITY, *fields)
-        return [cut(obj, prefixes) for obj in answer] if isinstance(answer, list) else cut(answer, prefixes)
-
-    return shown
-
-
 def decided(name: str) -> list[Decided]:
     chronicle = Chronicle()
     ScenarioRun(SCENARIOS[name], plan_of(SCENARIOS[name], "1"), chronicle=chronicle).run()
@@ -93,11 +56,14 @@ def decided(name: str) -> list[Decided]:
     ]
 
 
+def whole(declared: DeclaredFields, snapshot: Snapshot) -> Snapshot:
+    return snapshot
+
+
 def first_difference(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Decided, Decided] | None:
-    whole = decided(name)
-    for method in ("get", "list", "by_index", "owned"):
-        monkeypatch.setattr(Snapshot, method, pruned(getattr(Snapshot, method)))
-    differing = (pair for pair in zip(whole, decided(name), strict=False) if pair[0] != pair[1])
+    from_parts = decided(name)
+    monkeypatch.setattr(DeclaredFields, "shown", whole)
+    differing = (pair for pair in zip(decided(name), from_parts, strict=False) if pair[0] != pair[1])
     return next(differing, None)
 
 
@@ -111,5 +77,51 @@ def test_controllers_decide_the_same_from_the_declared_fields_alone(
 
 
 def test_a_field_that_is_read_but_not_declared_changes_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FIELDS["replicasets"], "Pod", ("metadata",))
+    reads = tuple(Reads("Pod", ("metadata",)) if read.kind == "Pod" else read for read in ReplicaSets.reads)
+    monkeypatch.setattr(ReplicaSets, "reads", reads)
     assert first_difference("rollback-among-others", monkeypatch) is not None
+
+
+PODS = Resource("", "v1", "pods")
+
+
+class Curious:
+    """Declares to read the labels of pods, and looks at all of them."""
+
+    name = "curious"
+    watches: ClassVar[tuple[Watch, ...]] = (Primary(POD, conditions=False),)
+    reads: ClassVar[tuple[Reads, ...]] = (Reads("Pod", ("metadata.labels",)),)
+    seen: ClassVar[list[Obj]] = []
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> ReconcileResult:
+        pod = self._kit.snapshot().get("Pod", key)
+        if pod is not None:
+            type(self).seen.append(pod)
+        return ReconcileResult.never()
+
+
+def test_a_controller_in_the_simulator_sees_only_the_fields_that_it_declares() -> None:
+    Curious.seen.clear()
+
+    async def tale(world: World) -> None:
+        run_controllers(world, "controllers", Curious)
+        spec = {"containers": [{"name": "main", "image": "main:1"}]}
+        await world.apply(PODS, {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec})
+        await world.until(lambda: bool(Curious.seen), within_s=10, what="it looks")
+
+    passes(story(tale, processes=("controllers",)))
+    (pod, *_) = Curious.seen
+    assert "spec" not in pod
+    assert set(pod["metadata"]) == {"name", "namespace", "uid", "resourceVersion", "generation", "labels"}
+
+
+def test_a_part_of_an_object_has_the_declared_fields_and_whole_lists() -> None:
+    obj: Obj = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [{"n": 1}], "other": 2}}
+    assert part_of(obj, ("metadata.name", "spec.list", "status.none")) == {
+        "metadata": {"name": "a"},
+        "spec": {"list": [{"n": 1}]},
+    }
+    assert part_of(obj, ("*",)) is obj

@@ -14,6 +14,7 @@ import pytest
 from fathom.client.api import Resource
 from fathom.model.body import Body
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import DEPLOYMENTS
 from fathom.model.well_known import CERTIFICATE_ANNOTATION
 from fathom.sim.fork import end, fork, perform, run_for
 from fathom.sim.fork_state import (
@@ -24,7 +25,7 @@ from fathom.sim.fork_state import (
     state_from_store,
     state_of_world,
 )
-from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, run_real_cluster, until_ready
+from fathom.sim.scenarios.real import deployment, run_real_cluster, until_ready
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.signing_key import world_key
 from fathom.sim.world.world import World

@@ -120,19 +120,22 @@ def test_a_proposal_that_does_not_help_is_found() -> None:
     ]
 
 
-def test_the_checker_makes_the_change_for_a_pod_that_waits_when_the_scenario_ends() -> None:
+def test_the_checker_makes_the_change_for_every_pod_that_waits_when_the_scenario_ends() -> None:
     checker = ProposedChangesHelp()
     world = World(Engine("0", signing=world_key()), checkers=[checker])
 
     async def story(world: World) -> None:
         run_real_cluster(world, spare=False)
         await world.until(lambda: len(world.list("nodes")) == 5, within_s=60, what="nodes are registered")
-        await world.apply(PODS, pod("selects", nodeSelector={"disk": "fast"}))
+        for number in range(3):  # All three get the same answer: one of them is tried.
+            await world.apply(PODS, pod(f"selects-{number}", nodeSelector={"disk": "fast"}))
+        await world.apply(PODS, pod("selects-another", nodeSelector={"disk": "slow"}))
+        await world.apply(PODS, pod("huge", cpu="100"))
         await world.heal_and_settle()
 
     world.tell(story, deadline_s=900)
     assert world.engine.violation is None
-    assert world.hits["a proposed change is made in a fork"] == 1
+    assert world.hits["a proposed change is made in a fork"] == 3
     world.engine.end()
 
 

@@ -10,14 +10,17 @@ from tests.sim.small import config_map, passes, running, story
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Obj
+from fathom.model.resources import DEPLOYMENTS, RESOURCE_QUOTAS
 from fathom.seams.process import Inside
 from fathom.sim.checkers.ledgers import QuotaIsTheSum
+from fathom.sim.checkers.rollouts import RolledOut
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.scenarios.apart import PLANNER, run_apart
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.scenarios.quotas import QUOTAS
-from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, run_real_cluster, until_ready
-from fathom.sim.world.faults import CrashAtWrite, Skew, StaleServer
+from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, until_ready
+from fathom.sim.scenarios.workloads import deployment as rolling
+from fathom.sim.world.faults import CrashAtWrite, HoldWatch, Skew, StaleServer
 from fathom.sim.world.scenario import RunPlan, plan_of
 from fathom.sim.world.world import World
 
@@ -33,12 +36,12 @@ def test_a_quota_that_is_changed_through_a_server_that_lags_still_counts_everyth
     async def main(inside: Inside) -> None:
         await asyncio.sleep(2)
         api = Api(inside.seam)
-        while not isinstance(await api.patch(QUOTAS, "default", "room", room(7)), Committed):
+        while not isinstance(await api.patch(RESOURCE_QUOTAS, "default", "room", room(7)), Committed):
             await asyncio.sleep(0.5)
 
     async def limits_change_while_a_server_lags(world: World) -> None:
         world.process("worker", running(main), server=2)
-        await world.apply(QUOTAS, room(5))
+        await world.apply(RESOURCE_QUOTAS, room(5))
         await world.sleep(1.5)
         await world.apply(CONFIG_MAPS, config_map("one"))
         await world.sleep(10)
@@ -55,6 +58,22 @@ def test_a_pod_is_not_kept_out_of_its_quota_by_room_that_is_reserved_for_itself_
     """1. Room is made for it on one node, and reserved. 2. Another node has room sooner. 3. Its tenant's
     quota is used up, by its own reservation: that is given back."""
     must_hold(SCENARIOS["scheduling"], plan_of(SCENARIOS["scheduling"], "300"))
+
+
+def test_a_rollout_goes_on_when_its_pods_are_heard_of_after_their_counts() -> None:
+    """1. A ReplicaSet reports its new pod as available. 2. Who rolls out hears of that, and not yet of the
+    pod: it waits. 3. It hears of the pod, which changes no count any more."""
+
+    async def pods_come_after_their_counts(world: World) -> None:
+        run_apart(world)
+        await world.apply(DEPLOYMENTS, rolling("web", 3, surge=1, missing=0))
+        await world.sleep(10)
+        await world.apply(DEPLOYMENTS, rolling("web", 3, tag=2, surge=1, missing=0))
+        await world.sleep(10)
+        await world.heal_and_settle()
+
+    told = story(pods_come_after_their_counts, checkers=lambda: (RolledOut(),))
+    passes(told, [HoldWatch(at_s=9.0, target=PLANNER, match="/pods", for_s=4.0)])
 
 
 def test_a_reservation_outlives_one_renewal_that_fails() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import pytest
 
@@ -16,7 +15,6 @@ from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
-from fathom.sim.world.world import World
 
 # What is reserved.
 
@@ -78,12 +76,10 @@ def test_one_whose_time_is_over_or_has_come_is_not_released(phase: str) -> None:
 
 
 class Store:
-    """As much of a world as is read."""
+    """As much of a store as is read."""
 
     def __init__(self, **objects: Sequence[Obj]) -> None:
         self._objects = {"pods": (), **objects}
-        self.engine: Any = self
-        self.processes: dict[str, object] = {}
 
     def list(self, resource: str, namespace: str = "") -> list[Obj]:
         return list(self._objects.get(resource.partition(".")[0], ()))
@@ -107,7 +103,7 @@ def said(limit: Obj, **status: int) -> list[str]:
         deployments=[owned("Deployment", "whole", replicas=4)],
         poddisruptionbudgets=[budget],
     )
-    return [wrong for _, _, wrong in budgets(StoreFacts(cast(World, world)))]
+    return [wrong for _, _, wrong in budgets(StoreFacts(world.list, ()))]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +131,7 @@ def test_a_rollout_of_a_policy_that_is_over_tries_nothing_out() -> None:
         rollout = owned("PolicyRollout", "r", to="v5")
         rollout["metadata"]["generation"] = 1
         rollout["status"] = {"observedGeneration": 1, "active": "v4", **status}
-        return [one for *_, one in policy_rollouts(StoreFacts(cast(World, Store(policyrollouts=[rollout]))))]
+        return [one for *_, one in policy_rollouts(StoreFacts(Store(policyrollouts=[rollout]).list, ()))]
 
     assert wrong(phase="RolledBack", canary="", percent=0) == []
     assert wrong(phase="RolledBack", canary="v5") == ["canary is reported as 'v5', but is ''"]

@@ -12,13 +12,14 @@ from fathom.client.api import Resource
 from fathom.kinds.preview_answer import Counts, Difference, Outcome, Preview, Spread
 from fathom.model.body import Body
 from fathom.model.objects import Obj
+from fathom.model.resources import DEPLOYMENTS
 from fathom.model.user import MASTERS, User
 from fathom.sim.fork import end, fork, perform, run_for
 from fathom.sim.fork_state import ClusterState, ContainerSample, PodSample, state_of_world
 from fathom.sim.preview.answer import preview_override
 from fathom.sim.preview.difference import differences, with_fewer_workloads
 from fathom.sim.preview.futures import APPROVER, AS_IF_APPROVED
-from fathom.sim.scenarios.real import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.real import deployment
 from fathom.store.contents import StoreContents
 from fathom.store.protocol import Entry
 

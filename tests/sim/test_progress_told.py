@@ -7,8 +7,9 @@ from typing import Any
 from tests.sim.test_reports import BLIND
 
 from fathom.model.objects import Key, Obj
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
-from fathom.sim.checkers.statuses import DEPLOYMENTS, PROGRESS, REPLICA_SETS
+from fathom.sim.checkers.statuses import PROGRESS
 from fathom.sim.checkers.workloads import PODS
 from fathom.sim.world.invariants import Seen
 

@@ -10,6 +10,7 @@ from tests.sim.small import told as ended
 from fathom.agent.process import Agent
 from fathom.agent.process import begin as begin_agent
 from fathom.model.objects import Key, Obj, uid_of
+from fathom.model.resources import PODS
 from fathom.seams.seam import Ask
 from fathom.sim.checkers.conditions import ConditionsStayAsTheyAre
 from fathom.sim.checkers.containers import (
@@ -20,7 +21,6 @@ from fathom.sim.checkers.containers import (
 )
 from fathom.sim.checkers.leaders import LeasesAreHeldOut
 from fathom.sim.scenarios.nodes import OneFailureIsNone, scripted
-from fathom.sim.scenarios.objects import PODS
 from fathom.sim.world.invariants import Checker, Seen
 from fathom.sim.world.world import World
 

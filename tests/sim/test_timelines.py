@@ -7,18 +7,19 @@ import pytest
 
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline.answer import answer
-from fathom.explain.timeline.timeline import Timeline, TimelineSpec
+from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, decision_id, write_id
 from fathom.explain.timeline.writes import Writes
 from fathom.model.audit import AuditEntry
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision
+from fathom.model.resources import DEPLOYMENTS
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.sim.checkers.timelines import FOUND_MIN, ComparedEdges, compare_all
 from fathom.sim.report.chronicle import Chronicle, DecisionMade
 from fathom.sim.report.live_records import LiveRecords
 from fathom.sim.report.object_timeline import ObjectTimelines
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.scenarios.real import DEPLOYMENTS, SCHEDULERS, deployment, run_real_cluster, until_ready
+from fathom.sim.scenarios.real import SCHEDULERS, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.rollback import QUOTAS, quota
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import HoldWatch
@@ -69,6 +70,28 @@ def test_both_sources_make_the_same_type_with_the_same_ids() -> None:
     assert isinstance(from_chronicle, Timeline)
     missing = {entry.id for entry in from_chronicle.entries} - {entry.id for entry in from_records.entries}
     assert missing == set()
+
+
+def test_the_edge_from_a_binding_to_the_agents_first_report_is_recorded() -> None:
+    chronicle = chronicle_of("rollback-among-others", "1")
+    live, checked = LiveRecords(chronicle), 0
+    for subject in live.subjects():
+        evidence = live.evidence(subject)
+        bindings = [
+            entry for entry in evidence.audit if entry.uid == subject.uid and entry.subresource == "binding"
+        ]
+        reports = [
+            record.kept.decision
+            for record in evidence.decisions
+            if record.kept.decision.subject.uid == subject.uid and record.kept.decision.verdict == "status"
+            and record.kept.decision.controller == "agent"
+        ]  # fmt: skip
+        if not bindings or not reports:
+            continue
+        bound, report = write_id(bindings[0].revision, subject), decision_id(reports[0].id)
+        assert Edge(bound, report, "woke") in answer(evidence, TimelineSpec(fold=False)).edges
+        checked += 1
+    assert checked > 5
 
 
 def by_name(self: Writes, decision: Decision) -> AuditEntry | None:

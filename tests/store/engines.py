@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from unittest import mock
@@ -109,12 +109,15 @@ class EtcdServer:
         scheme: str = "http",
         durable: bool = False,
         ports: tuple[int, int] | None = None,
+        through: Sequence[str] = (),
     ) -> None:
-        """`ports`: for clients and for other members, such as those of a server that has ended."""
+        """`ports`: for clients and for other members, such as those of a server that has ended. `through`: a
+        program that is started with etcd's command, and becomes etcd."""
         client, peer = self.ports = ports or free_ports()
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
         self._command = [
+            *through,
             _binary(),
             f"--data-dir={data_dir / 'data'}",
             f"--listen-client-urls={scheme}://{self.endpoint}",
@@ -152,6 +155,10 @@ class EtcdServer:
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, "etcd does not start"
             time.sleep(0.02)
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         self._signal(signal.SIGTERM)
@@ -205,14 +212,17 @@ def etcd_survives_kills() -> bool:
 class EtcdCluster:
     """Three members on this machine."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, through: Callable[[str], Sequence[str]] = lambda _: ()) -> None:
+        """`through`: of each member, by its name."""
         ports = {f"m{number}": free_ports() for number in range(3)}
         peers = ",".join(f"{name}=http://127.0.0.1:{peer}" for name, (_, peer) in ports.items())
         self.members = []
         for name, own in ports.items():
-            (directory / name).mkdir(parents=True)
+            (directory / name).mkdir(parents=True, exist_ok=True)
             options = (f"--name={name}", f"--initial-cluster={peers}", "--election-timeout=500")
-            self.members.append(EtcdServer(directory / name, *options, durable=True, ports=own))
+            self.members.append(
+                EtcdServer(directory / name, *options, durable=True, ports=own, through=through(name))
+            )
         for member in self.members:
             member.wait()
 

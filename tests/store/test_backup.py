@@ -28,6 +28,7 @@ async def filled(data_dir: Path) -> SqliteStore:
     return store
 
 
+@pytest.mark.slow
 async def test_a_backup_is_one_moment_of_a_store_that_goes_on(tmp_path: Path) -> None:
     store = await filled(tmp_path / "data")
     states: dict[int, dict[str, object]] = {}

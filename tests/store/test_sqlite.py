@@ -192,6 +192,7 @@ async def test_a_huge_body_is_refused_alone(store: SqliteStore) -> None:
 # Memory
 
 
+@pytest.mark.slow
 async def test_bodies_are_shared_with_those_who_hold_them_and_else_not_kept(data_dir: Path) -> None:
     with bounds_of("sqlite-tight"):
         store = SqliteStore.open(data_dir)

@@ -80,6 +80,7 @@ def test_a_collector_receives_the_spans_of_each_part_under_its_name(collector: C
     assert (bound.start_ns, bound.end_ns) == (9_500_000_000, 10_000_000_000)
 
 
+@pytest.mark.slow
 def test_a_collector_that_refuses_is_counted_and_logged_once(collector: Collector) -> None:
     collector.status = 400
     log = Lines()
@@ -97,6 +98,7 @@ def test_a_collector_that_refuses_is_counted_and_logged_once(collector: Collecto
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_without_a_collector_nothing_waits_and_nothing_fails() -> None:
     pytest.importorskip("opentelemetry.sdk", reason="needs the extra `traces`")
     began_s = time.monotonic()

@@ -15,7 +15,7 @@ from fathom.agent.pod_worker import PodSurroundings, PodWorker
 from fathom.agent.runtime import ContainerRun, KeptContainer, Runtime
 from fathom.agent.runtime_client import RETRY_S, RuntimeFailed, again
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
@@ -63,7 +63,9 @@ class NodePods:
         self._rejections: dict[str, Rejection] = {}  # Of pods that do not fit, by UID; never revoked.
         self._held: frozenset[str] | None = None  # UIDs of pods that the runtime had at our start.
         self._claims: dict[str, tuple[Obj, NodeClaim]] = {}  # By UID, with the spec they were read from.
-        self.wake: Callable[[Key], None] = lambda key: None  # The reporter's.
+        # The revision at which we received a pod first: where we follow the watch, that of its binding.
+        self._received: dict[str, int] = {}
+        self.wake: Callable[[Obj], None] = lambda pod: None  # The reporter's.
 
     def worker(self, uid: str) -> PodWorker | None:
         return self._workers.get(uid)
@@ -75,6 +77,10 @@ class NodePods:
     @property
     def rejected(self) -> int:
         return len(self._rejections)
+
+    def received_at(self, uid: str) -> int:
+        """The revision at which the agent received the pod first; 0: not known."""
+        return self._received.get(uid, 0)
 
     def rejection(self, uid: str) -> Rejection | None:
         return self._rejections.get(uid)
@@ -91,11 +97,13 @@ class NodePods:
         if after is None:
             return
         uid = uid_of(after)
+        if uid not in self._wanted:
+            self._received[uid] = int(metadata(after).get("resourceVersion") or 0)
         self._wanted[uid] = after
         if uid in self._workers:
             self._workers[uid].update(after)
         elif uid in self._rejections and not is_deleting(after):
-            self.wake(key_of(after))  # It stays rejected, whatever has become free since.
+            self.wake(after)  # It stays rejected, whatever has become free since.
         elif uid not in self._admitting and not self._is_history(after):
             task = asyncio.get_running_loop().create_task(self._admit(uid))
             self._admitting[uid] = task
@@ -130,6 +138,7 @@ class NodePods:
 
     def _gone(self, uid: str) -> None:
         self._wanted.pop(uid, None)
+        self._received.pop(uid, None)
         self._claims.pop(uid, None)
         self._rejections.pop(uid, None)
         self._admitted.discard(uid)
@@ -198,7 +207,7 @@ class NodePods:
         self._rejections[uid_of(pod)] = rejection
         self._log.info("pod rejected", pod="/".join(key_of(pod)), reason=rejection.reason)
         self._around.event(pod, "", "Warning", rejection.reason, rejection.message)
-        self.wake(key_of(pod))
+        self.wake(pod)
 
     def _admitted_claims(self, uid: str) -> Iterator[NodeClaim]:
         """Claims of the other admitted pods that are not over: a pod being stopped keeps its claim until
@@ -233,7 +242,7 @@ class NodePods:
         return None if any(uid_of(kept.pod) == uid for kept in kept_pods) else KeptContainer(pod, "")
 
     def _changed(self, pod: Obj) -> None:
-        self.wake(key_of(pod))
+        self.wake(self._wanted.get(uid_of(pod), pod))
 
     def _removed(self, uid: str) -> None:
         self._workers.pop(uid, None)

@@ -11,14 +11,16 @@ from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, OWN_WRITES, Delete, Plan, target, write_status
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
-from fathom.model.cause import RUNTIME, WakeCause
-from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.model.cause import RUNTIME, Kind, WakeCause
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 
 # A pod whose containers are starting is reported when they have started, or after this long: most pods are up
 # by then, which saves a write.
 FIRST_REPORT_S = 1.0
 LET_GO_S = 30.0
+STARTING = "its containers are being started"
+PODS = POD.resource.name
 
 
 def plan_report(pod: Obj, worker: PodWorker) -> Plan:
@@ -79,7 +81,7 @@ class Reporting:
         self._final_deletes: dict[
             Key, tuple[str, int]
         ] = {}  # Pods whose final delete was sent: UID, and when.
-        pods.wake = lambda key: kit.wake(key, WakeCause("event", event=RUNTIME))
+        pods.wake = lambda pod: kit.wake(key_of(pod), self._cause(pod, "event", event=RUNTIME))
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
@@ -93,11 +95,19 @@ class Reporting:
         if pod is None or worker is None:
             return ReconcileResult.never()  # The worker wakes us when there is one.
         if wait_s := self._wait_s(pod, worker):
-            return ReconcileResult.in_s(wait_s, "its containers are being started")
+            self._kit.wake(key, self._cause(pod, "timer", STARTING), after_s=wait_s)
+            return ReconcileResult.never()
         plan = plan_report(pod, worker)
         if plan.deletes:
             return await self._let_go(key, uid_of(pod), plan, view)
         return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
+
+    def _cause(self, pod: Obj, kind: Kind, detail: str = "", event: str = "") -> WakeCause:
+        """Until the pod is reported, all that happens to it follows from its binding: it is named."""
+        revision = 0 if lookup(pod, "status", "startTime") else self._pods.received_at(uid_of(pod))
+        if not revision:
+            return WakeCause(kind, detail, event=event)
+        return WakeCause(kind, detail, PODS, *key_of(pod), revision, event=event)
 
     async def _let_go(self, key: Key, uid: str, plan: Plan, view: Snapshot) -> ReconcileResult:
         """Send the final delete, not twice in a row: the watch will show that the pod is gone, or a finalizer

@@ -11,8 +11,8 @@ from fathom.model import causes
 from fathom.model.body import Body
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.resource_names import DEFINITIONS
 
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # In the store beside the API's objects: a definition of that name would open them to clients, and its end
 # would remove them.
 INTERNAL = frozenset({FENCES, *BOOKS, MARKER_RESOURCE})

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from fathom.model.body import encode_json
 from fathom.model.objects import Obj
+from fathom.model.resource_names import RBAC_GROUP
 
 NAMESPACE = "kube-system"
 NAME = "extension-apiserver-authentication"
 READER = "extension-apiserver-authentication-reader"
-RBAC = "rbac.authorization.k8s.io"
 FRONT_PROXY = "front-proxy-client"  # kubeadm's name for it.
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
@@ -38,19 +38,19 @@ def reader_role() -> Obj:
         "resourceNames": [NAME],
         "verbs": ["get", "list", "watch"],
     }
-    return _object(f"{RBAC}/v1", "Role", READER, LABELS, rules=[rule])
+    return _object(f"{RBAC_GROUP}/v1", "Role", READER, LABELS, rules=[rule])
 
 
 def reader_binding() -> Obj:
     """For Kubernetes' own components, which serve metrics and ask who may read them."""
     users = ("system:kube-controller-manager", "system:kube-scheduler")
     return _object(
-        f"{RBAC}/v1",
+        f"{RBAC_GROUP}/v1",
         "RoleBinding",
         f"system::{READER}",
         LABELS,
-        roleRef={"apiGroup": RBAC, "kind": "Role", "name": READER},
-        subjects=[{"apiGroup": RBAC, "kind": "User", "name": user} for user in users],
+        roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": READER},
+        subjects=[{"apiGroup": RBAC_GROUP, "kind": "User", "name": user} for user in users],
     )
 
 

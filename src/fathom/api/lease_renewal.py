@@ -13,7 +13,6 @@ from fathom.model.body import decode_json
 from fathom.model.objects import Obj
 from fathom.store.protocol import Entry
 
-LEASES = "leases.coordination.k8s.io"
 CHANGED = ("spec.renewTime",)
 
 

@@ -22,8 +22,8 @@ from fathom.model.errors import (
 )
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.processes import CERTIFICATE, PREFIX, named, short_name
+from fathom.model.resource_names import SLICES
 
-SLICES = "endpointslices.discovery.k8s.io"
 PAGES = ("metrics", "healthz", "livez", "readyz")
 # Checks of the API server's own health, and what Kubernetes has under /metrics: never names of processes.
 OWN = frozenset({"ping", "store", "shutdown", "slis"})

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.api.core import Call, Core
-from fathom.api.custom import DEFINITIONS, ownership_causes
+from fathom.api.custom import ownership_causes
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules import metadata as metadata_rules
 from fathom.model.errors import Cause, TooManyCauses, invalid
 from fathom.model.objects import Obj, metadata
+from fathom.model.resource_names import DEFINITIONS
 
 # Subresources whose writers report: they cannot change the desired state.
 APPROVAL = "approval"

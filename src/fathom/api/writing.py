@@ -344,6 +344,7 @@ def _admit(
         old=old,
         user=call.caller.user,
         dry_run=call.dry_run,
+        break_glass=call.audit.break_glass,
         fence=call.caller.fence,
     )
     settle = None

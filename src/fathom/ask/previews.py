@@ -43,6 +43,7 @@ from fathom.kinds.shape import GROUP, VERSION
 from fathom.model.conditions import conditions_of
 from fathom.model.errors import forbidden, method_not_allowed, not_found, unavailable
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup
+from fathom.model.resource_names import AUTOSCALERS
 from fathom.model.user import User
 
 # One is made at a time. With the time of one, less than the API server gives a request.
@@ -50,7 +51,6 @@ WAITING_MAX, WAIT_S_MAX = 4, 8.0
 KEPT_MAX = 64  # Answers that can still be asked for by their token; some 20 KiB each.
 # These change all the time. Nodes are looked at by themselves.
 RESTLESS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io", "nodes"})
-AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 
 RUN_NEEDS_VERB = f'a run in a fork needs the verb "{FORK_VERB}" on {STATES}.{GROUP} in the whole cluster'
 

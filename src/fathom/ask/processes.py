@@ -12,12 +12,13 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.api.agent_connections import AgentAddress, address_of
-from fathom.api.process_pages import SLICES, process_address
+from fathom.api.process_pages import process_address
 from fathom.explain.evidence import Objects
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, key_of, labels_of, metadata
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.processes import PREFIX, PROCESS, parts_of, short_name
+from fathom.model.resource_names import SLICES
 
 
 class RegisteredProcess(msgspec.Struct, frozen=True):
@@ -64,6 +65,16 @@ def agents_of(objects: Objects, nodes: Iterable[str]) -> list[RegisteredProcess]
 def nodes_with_agents(objects: Objects) -> list[str]:
     """Names of the nodes whose agent can be asked: another kubelet publishes no address for questions."""
     return [key_of(node).name for node in objects.list("nodes") if _can_be_asked(node)]
+
+
+def concerned_agents(objects: Objects, namespace: str) -> list[str]:
+    """Names of the nodes whose agents may have decided about objects of the namespace, as lists have it: ''
+    is all of them, and decisions about nodes are in `fathom-system`."""
+    nodes = nodes_with_agents(objects)
+    if namespace in {"", SYSTEM_NAMESPACE}:
+        return nodes
+    used = {lookup(pod, "spec", "nodeName") for pod in objects.list("pods", namespace)}
+    return [name for name in nodes if name in used]
 
 
 def _can_be_asked(node: Obj) -> bool:

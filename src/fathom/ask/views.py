@@ -28,8 +28,9 @@ from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.ask.past import TAPE, Past, PastState, wanted_moment
+from fathom.ask.preparation import Preparation
 from fathom.ask.previews import Previews
-from fathom.ask.processes import nodes_with_agents
+from fathom.ask.processes import concerned_agents, nodes_with_agents
 from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
 from fathom.ask.table import ANSWERS, SPECS, Spec
 from fathom.ask.tapes import TapedObjects
@@ -58,12 +59,18 @@ from fathom.model.objects import Obj, lookup
 from fathom.model.selectors import parse_field_selector, parse_label_selector
 from fathom.model.times import micro_timestamp
 from fathom.schedule.loop.user_rules import installed_rules
+from fathom.seams.log import Log
 
 DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
-# The first question makes the scheduler's view of the cluster, one about a list has thousands of pods, and
+# A question may have to make the scheduler's view of the cluster, one about a list has thousands of pods, and
 # every user may ask.
 QUESTIONS_AT_ONCE, QUESTIONS_MAX = 2, 32
-AGENTS_ASKED_MAX = 100  # For one id, which every user may ask for. A list about the pod asks the right agent.
+# For one id or one list, which every user may ask for. A list about the pod asks the right agent.
+AGENTS_ASKED_MAX = 100
+_NOT_ASKED = (
+    "of {all} agents concerned {asked} were asked: list the decisions about a pod to ask its own, with"
+    " --field-selector spec.subject.resource=pods,spec.subject.name=NAME"
+)
 
 
 class AskViews:
@@ -78,6 +85,14 @@ class AskViews:
         self._previews = Previews(core, authorizer, self._kept)
         self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
         self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.
+
+    @property
+    def objects_prepared(self) -> int:
+        return self._kept.size
+
+    async def prepare(self, log: Log) -> None:
+        """Keep the first question from making the view of the whole cluster. Runs until it is cancelled."""
+        await Preparation(self._kept, self._core.cache, self._core.outside.clock, log).run()
 
     async def serve(self, call: Call) -> Response:
         """Raises 429 if too many questions wait."""
@@ -208,18 +223,24 @@ class AskViews:
         return self._one(call, decision_object(allowed[0], self._visible_parts(objects, access, allowed)))
 
     async def _list_decisions(self, call: Call) -> Response:
+        await self._core.catch_up()
         objects, access = CachedObjects(self._core.cache), self._access(call)
         limit = min(parse_limit(call.request) or DECISIONS_SHOWN, DECISIONS_SHOWN_MAX)
         records: dict[str, Recorded] = {}
-        gaps: list[Gap] = []
+        warnings: list[str] = []
         for query in _list_queries(call, limit):
-            listed, gaps = await self._collector.records(objects, query)
+            nodes = await asyncio.to_thread(_agents_of_list, objects, query, call.namespace)
+            asked = nodes[:AGENTS_ASKED_MAX]
+            listed, gaps = await self._collector.records(objects, query, nodes=asked)
             records |= {record.kept.decision.id: record for record in listed}
-        for gap in gaps:
-            call.warn(f"no data from the {gap.source}: {gap.why}")
+            warnings += [f"no data from the {gap.source}: {gap.why}" for gap in gaps]
+            if len(asked) < len(nodes):
+                warnings.append(_NOT_ASKED.format(all=len(nodes), asked=len(asked)))
         ordered = sorted(records.values(), key=lambda record: record.kept.decision.time_ns)
         allowed = self._allowed(ordered, access)
         visible = await asyncio.to_thread(self._visible_parts, objects, access, allowed)
+        for warning in dict.fromkeys(warnings):
+            call.warn(visible.hidden.text(warning))
         shown = _selected(call, [decision_object(record, visible) for record in allowed])
         return self._list(call, shown[-limit:])
 
@@ -287,6 +308,11 @@ def _list_queries(call: Call, limit: int) -> list[RecordQuery]:
         refs = tuple(ObjectRef(resource, namespace or "", name) for namespace in namespaces)
         return [RecordQuery(objects=refs, newest=limit, reasons_of=0)]
     return [RecordQuery(namespace=namespace, newest=limit, reasons_of=0) for namespace in namespaces]
+
+
+def _agents_of_list(objects: Objects, query: RecordQuery, namespace: str) -> list[str]:
+    """Of one object, the right agent is asked anyhow."""
+    return [] if query.objects else concerned_agents(objects, namespace)
 
 
 def _namespaces(call: Call) -> list[str | None]:

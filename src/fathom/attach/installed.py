@@ -8,11 +8,11 @@ from fathom.attach.rights import observing, rules_of, scheduling
 from fathom.attach.steering import steering_objects
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Obj
+from fathom.model.resource_names import RBAC_GROUP
 
 MANAGED_BY, OURS = "app.kubernetes.io/managed-by", "fathom-attach"
 LABELS = {"app.kubernetes.io/name": "fathom", MANAGED_BY: OURS}
 SELECTOR = f"{MANAGED_BY}={OURS}"
-RBAC = "rbac.authorization.k8s.io"
 ACCOUNT = "fathom"
 OBSERVER, SCHEDULER = "fathom-observer", "fathom-scheduler"
 
@@ -39,9 +39,9 @@ def _meta(name: str, namespace: str = "") -> Obj:
 
 
 def _cluster_role(name: str, rules: list[Obj]) -> list[Obj]:
-    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _meta(name), "rules": rules}
+    role = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "ClusterRole", "metadata": _meta(name), "rules": rules}
     binding = {
-        "apiVersion": f"{RBAC}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": _meta(name),
         **_bound("ClusterRole", name),
@@ -50,9 +50,14 @@ def _cluster_role(name: str, rules: list[Obj]) -> list[Obj]:
 
 
 def _role(name: str, namespace: str, rules: list[Obj]) -> list[Obj]:
-    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": _meta(name, namespace), "rules": rules}
+    role = {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": "Role",
+        "metadata": _meta(name, namespace),
+        "rules": rules,
+    }
     binding = {
-        "apiVersion": f"{RBAC}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "RoleBinding",
         "metadata": _meta(name, namespace),
         **_bound("Role", name),
@@ -62,4 +67,4 @@ def _role(name: str, namespace: str, rules: list[Obj]) -> list[Obj]:
 
 def _bound(kind: str, name: str) -> Obj:
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE}
-    return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": name}, "subjects": [subject]}
+    return {"roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name}, "subjects": [subject]}

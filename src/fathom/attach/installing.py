@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from fathom.attach.installed import RBAC, SELECTOR
+from fathom.attach.installed import SELECTOR
 from fathom.attach.steering import DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, is_for_steering
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
@@ -19,21 +19,20 @@ from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_con
 from fathom.model.errors import ApiError
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.resource_names import RBAC_GROUP
+from fathom.model.resources import DEFINITIONS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from fathom.seams.loop_clock import loop_now_s
 
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
-PODS, LEASES = Resource("", "v1", "pods"), Resource("coordination.k8s.io", "v1", "leases")
 # In an order in which they can be removed: a right goes before the account that has it.
-DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 INSTALLED: dict[str, Resource] = {
     DEFINITION: DEFINITIONS,  # With its objects: while the policy still vouches for them.
     POLICY_BINDING: POLICY_BINDINGS,
     POLICY: POLICIES,
-    "ClusterRoleBinding": Resource(RBAC, "v1", "clusterrolebindings", namespaced=False),
-    "ClusterRole": Resource(RBAC, "v1", "clusterroles", namespaced=False),
-    "RoleBinding": Resource(RBAC, "v1", "rolebindings"),
-    "Role": Resource(RBAC, "v1", "roles"),
-    "ServiceAccount": Resource("", "v1", "serviceaccounts"),
+    "ClusterRoleBinding": Resource(RBAC_GROUP, "v1", "clusterrolebindings", namespaced=False),
+    "ClusterRole": Resource(RBAC_GROUP, "v1", "clusterroles", namespaced=False),
+    "RoleBinding": Resource(RBAC_GROUP, "v1", "rolebindings"),
+    "Role": Resource(RBAC_GROUP, "v1", "roles"),
+    "ServiceAccount": SERVICE_ACCOUNTS,
     "Namespace": NAMESPACES,
 }
 OWN_ANNOTATIONS = "fathom.dev/"

@@ -6,6 +6,7 @@ import msgspec
 
 from fathom.client.api import Resource
 from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.resources import LEASES
 
 
 class MirroredKind(msgspec.Struct, frozen=True):
@@ -55,11 +56,12 @@ MIRRORED: tuple[MirroredKind, ...] = (
     _kind("EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", "whether a pod serves is not known"),
     _kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", _PLACING),
     _kind("PersistentVolume", "", "v1", "persistentvolumes", _PLACING, namespaced=False),
+    _kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", _PLACING, namespaced=False),
     _kind("ResourceQuota", "", "v1", "resourcequotas", "a refusal by a quota is not explained"),
     _kind("SchedulerOverride", "fathom.dev", "v1alpha1", "scheduleroverrides", "overrides are not known"),
     # Only leaders' leases: those of nodes change every ten seconds, and Node conditions say the same.
     MirroredKind(
-        "Lease", Resource("coordination.k8s.io", "v1", "leases"), "whether a scheduler leads is not known",
+        "Lease", LEASES, "whether a scheduler leads is not known",
         namespaces=("kube-system", SYSTEM_NAMESPACE),
     ),
 )  # fmt: skip

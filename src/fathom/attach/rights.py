@@ -47,6 +47,9 @@ def scheduling() -> list[Right]:
         Right(READ, "", "persistentvolumeclaims", "it cannot schedule", True),
         Right(READ, "", "persistentvolumes", "it cannot schedule", True),
         Right(READ, "policy", "poddisruptionbudgets", "it cannot schedule", True),
+        Right(READ, "storage.k8s.io", "storageclasses", _NO_VOLUMES),
+        Right(("patch",), "", "persistentvolumeclaims", _NO_VOLUMES),
+        Right(("patch",), "", "persistentvolumes", _NO_VOLUMES),
         Right(("create",), "", "pods/binding", "it cannot schedule", True),
         Right(
             ("patch",), "", "pods/status", "waiting pods do not say why, and preemption has no nominated node"
@@ -84,6 +87,7 @@ def _steering() -> list[Right]:
     ]
 
 
+_NO_VOLUMES = "pods whose claims wait for their first consumer are not scheduled"
 _NOT_STEERED = "overrides do nothing"
 
 

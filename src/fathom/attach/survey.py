@@ -21,9 +21,8 @@ from fathom.kinds.override_policy import Vouching
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup
+from fathom.model.resources import LEASES, NAMESPACES
 
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
-LEASES = Resource("coordination.k8s.io", "v1", "leases")
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 AT_ONCE = 8  # Requests: a small server must not feel them.
 WATCH_LIST_S = 2

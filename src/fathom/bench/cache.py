@@ -20,7 +20,7 @@ from fathom.bench.against_kopf import FollowedRun, KopfComparison, compare
 from fathom.bench.child import rss_mb
 from fathom.bench.drive import Lane
 from fathom.bench.errors import BenchFailed
-from fathom.bench.follow import PODS, CacheFollower, ReachedRevision
+from fathom.bench.follow import CacheFollower, ReachedRevision
 from fathom.bench.kubeconfig import BenchTarget
 from fathom.bench.requests import Asker, expect
 from fathom.bench.result import Machine, this_machine
@@ -30,6 +30,7 @@ from fathom.cache.indexes import FOR_PODS
 from fathom.cache.scope import CacheScope
 from fathom.client.api import Api
 from fathom.client.http import ServerAddress
+from fathom.model.resources import PODS
 from fathom.seams.domain import Domain
 from fathom.seams.seam import Ask, Input, Seam
 from fathom.seams.streams import Streams

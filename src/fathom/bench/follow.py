@@ -21,16 +21,16 @@ from fathom.bench.child import rss_mb
 from fathom.cache.caches import Caches
 from fathom.cache.indexes import FOR_PODS
 from fathom.cache.scope import CacheScope
-from fathom.client.api import Api, Resource
+from fathom.client.api import Api
 from fathom.client.http import HttpBackend, ServerAddress
 from fathom.model.objects import Obj
+from fathom.model.resources import PODS
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host, NoTape
 from fathom.seams.outside import SystemClock
 from fathom.seams.seam import Seam
 from fathom.seams.streams import Streams
 
-PODS = Resource("", "v1", "pods")
 SYNC_S_MAX = 600.0
 
 

@@ -14,11 +14,11 @@ from fathom.model.audit import AuditEntry
 from fathom.record.audit import FILE
 from fathom.record.audit_reading import entry_of
 from fathom.sim.checkers.at_rest import RECORDS, Objects, objects_of
+from fathom.sim.real_history import seen_in
 from fathom.sim.world.invariants import Seen, place_of
 from fathom.store import sqlite_file, sqlite_log
 from fathom.store.protocol import Change
 
-NOBODY_KNOWS = "somebody"  # The server was killed before the audit log had the entry.
 AUDIT_S = 0.5  # How long a commit waits for its audit entry: five times the log's own delay.
 
 
@@ -42,7 +42,7 @@ class Commits:
             noticed_s, change = self._waiting.popleft()
             entry = self._audit.by_revision.get(change.revision)
             if place_of(change.key)[0] not in RECORDS:
-                ready.append((_seen(change, entry, noticed_s), entry))
+                ready.append((seen_in(change, entry, noticed_s), entry))
         return ready
 
     def _is_ready(self, noticed_s: float, change: Change, now_s: float) -> bool:
@@ -66,32 +66,19 @@ class AuditTail:
         self._at = 0  # Bytes read.
         self._rest = b""
 
-    def read(self) -> None:
+    def read(self) -> list[AuditEntry]:
+        """The new entries of writes."""
         if not self._path.exists():
-            return
+            return []
         with self._path.open("rb") as file:
             file.seek(self._at)
             more = file.read()
         self._at += len(more)
         *lines, self._rest = (self._rest + more).split(b"\n")
-        for line in lines:
-            entry = entry_of(line)
-            if entry is not None and entry.wrote:
-                self.by_revision.setdefault(entry.revision, entry)
+        entries = [entry for line in lines if (entry := entry_of(line)) is not None and entry.wrote]
+        for entry in entries:
+            self.by_revision.setdefault(entry.revision, entry)
+        return entries
 
     def close(self) -> None:
         self.by_revision.clear()
-
-
-def _seen(change: Change, entry: AuditEntry | None, at_s: float) -> Seen:
-    resource, key = place_of(change.key)
-    return Seen(
-        resource=resource,
-        key=key,
-        revision=change.revision,
-        old=None if change.previous is None else change.previous.body.obj,
-        new=None if change.entry is None else change.entry.body.obj,
-        at_s=at_s,
-        by=NOBODY_KNOWS if entry is None else entry.actor or entry.user,
-        incarnation=1,
-    )

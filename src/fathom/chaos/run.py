@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fathom.chaos.cluster import Authority, Cluster
-from fathom.chaos.commits import NOBODY_KNOWS, Commits
+from fathom.chaos.commits import Commits
 from fathom.chaos.happened import Happened, Sort
 from fathom.chaos.judge import Judge
 from fathom.chaos.manifests import Manifests
@@ -31,7 +31,7 @@ from fathom.sim.checkers.operators import Role
 from fathom.sim.world import faults as world_faults
 from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault, CrashAtWrite, StopAtWrite
-from fathom.sim.world.invariants import Seen
+from fathom.sim.world.invariants import NOBODY_KNOWS, Seen
 from fathom.sim.world.violation import Violation
 
 LOOK_S = 0.05

@@ -7,11 +7,12 @@ trusts another's clock.
 from __future__ import annotations
 
 from fathom.client.api import Api
-from fathom.control.lease import LEASES, Sighting, epoch_of, is_free, sighted
+from fathom.control.lease import Sighting, epoch_of, is_free, sighted
 from fathom.kinds.override_status import ComponentLease
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import key_of
+from fathom.model.resources import LEASES
 from fathom.seams.loop_clock import loop_now_ns
 
 ASK_EVERY_S = 2.0  # Leases are renewed as often; all overrides share one answer.

@@ -15,7 +15,7 @@ from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unkno
 from fathom.model import decision
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Considered, Decision, Journal, Result, Subject
-from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.resource import Resource
 from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.seams.outside import Clock
@@ -71,7 +71,7 @@ class DecisionLog:
     def concluded(self, id_: str, outcome: Outcome, subject: Subject) -> None:
         result, revision, message = result_of(outcome)
         if isinstance(outcome, Committed) and not subject.uid:
-            subject = msgspec.structs.replace(subject, uid=uid_of(outcome.obj))
+            subject = msgspec.structs.replace(subject, uid=_written_uid(outcome.obj))
         self._journal.concluded(
             decision.Outcome(
                 id=id_,
@@ -82,6 +82,11 @@ class DecisionLog:
                 message=message,
             )
         )
+
+
+def _written_uid(answer: Obj) -> str:
+    """The answer to a delete is a Status, whose details name what was deleted."""
+    return uid_of(answer) or str(lookup(answer, "details", "uid") or "")
 
 
 def log_of(inside: Inside, controller: str) -> DecisionLog:

@@ -9,6 +9,7 @@ from fathom.cache.caches import Caches
 from fathom.cache.snapshot import Snapshot, SnapshotScope
 from fathom.client.api import Api
 from fathom.control.commit import AppliedPlan, Commit, PlanPass
+from fathom.control.declared_fields import DeclaredFields
 from fathom.control.plan import Plan
 from fathom.control.queue import WorkQueue
 from fathom.control.watches import WatchedKind
@@ -38,6 +39,7 @@ class Kit:
         floor: int | None = None,
         own_trouble: Callable[[], Mapping[str, str]] = dict,
         scope: SnapshotScope | None = None,
+        declared: DeclaredFields | None = None,
         oldest_pass: Callable[[Sequence[str]], int | None] = lambda names: None,
     ) -> None:
         self.api = api  # For objects that are not cached. Writes go through `apply`.
@@ -55,11 +57,13 @@ class Kit:
         self._epoch = epoch
         self._oldest_pass = oldest_pass
         self._scope = scope  # The kinds that the controller declares to read; None: all.
+        self._declared = declared  # The fields of these that its snapshots show; None: all.
 
     def snapshot(self) -> Snapshot:
         """The current snapshot, of the kinds that the controller declares to read: any other raises
         UndeclaredRead. Between here and the plan there is no `await`."""
-        return self._caches.snapshot(self._scope)
+        snapshot = self._caches.snapshot(self._scope)
+        return snapshot if self._declared is None else self._declared.shown(snapshot)
 
     def now(self) -> str:
         """A timestamp for conditions."""

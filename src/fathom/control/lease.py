@@ -25,18 +25,18 @@ from typing import Literal
 
 import msgspec
 
-from fathom.client.api import Api, Resource, Transport, object_in
+from fathom.client.api import Api, Transport, object_in
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown, causes_in
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.reasons import FENCED
+from fathom.model.resources import LEASES
 from fathom.model.times import micro_timestamp
 from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
 from fathom.seams.loop_clock import loop_now_ns
 from fathom.seams.outside import Clock, Ids
 from fathom.seams.seam import Ask, Reply, Stream
 
-LEASES = Resource("coordination.k8s.io", "v1", "leases")
 NOT_LEADER = "NotLeader"
 
 # client-go's: candidates do not ask in step.

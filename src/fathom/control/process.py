@@ -29,6 +29,7 @@ from fathom.control.api_connection import ApiConnection
 from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import PROBE_S, Commit
 from fathom.control.decision_log import log_of
+from fathom.control.declared_fields import DeclaredFields
 from fathom.control.event_writer import EventChange, EventReport, EventWriter
 from fathom.control.health import ProcessHealth
 from fathom.control.kit import Kit
@@ -129,10 +130,13 @@ class Controllers:
         settings: ControllerSettings,
         *,
         watchers: Watchers = Watchers(),  # noqa: B008  # Frozen.
+        only_declared_fields: bool = False,
     ) -> None:
+        """`only_declared_fields`: of each object, controllers see only what they declare to read."""
         self._inside = inside
         self._controllers = controllers
         self._settings = settings
+        self._only_declared_fields = only_declared_fields
         self._watchers = watchers = self._measured(watchers)
         self.loops: list[Loop] = []
         self._signal_decisions = log_of(inside, "signals")
@@ -171,6 +175,10 @@ class Controllers:
         numbers = LoopNumbers(controller.name for controller in self._controllers)
         measure_loops(metrics, numbers, lambda: self.loops, self._inside.outside.clock)
         return Watchers(watchers.caches, numbers, numbers.queues)
+
+    def _declared_fields(self, controller: Controller) -> DeclaredFields | None:
+        reads: tuple[Reads, ...] | None = getattr(controller, "reads", None)
+        return None if reads is None or not self._only_declared_fields else DeclaredFields(reads)
 
     def _measure_own(self, controller: Controller) -> None:
         """Registers the controller's own metrics, which it computes from the caches."""
@@ -321,6 +329,7 @@ class Controllers:
             floor=None if term is None else term.floor,
             own_trouble=self.health.raised,
             scope=SnapshotScope(name, shown_kinds(controller)),
+            declared=self._declared_fields(controller),
             oldest_pass=self._oldest_pass_ns,
         )
         shared = Shared(self.caches, probes, written, self.breaker, inside.log, self.health, settings.workers)

@@ -16,6 +16,7 @@ from fathom.client.api import Resource, own_resource
 from fathom.control.ownership import controller_of
 from fathom.kinds.definition import KindDefinition
 from fathom.model.objects import Key, Obj, key_of
+from fathom.model.resources import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, LEASES, REPLICA_SETS
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
@@ -46,13 +47,13 @@ NODE = core("Node", "nodes", namespaced=False)
 POD = core("Pod", "pods")
 SECRET = core("Secret", "secrets")
 SERVICE = core("Service", "services")
-DEPLOYMENT = WatchedKind("Deployment", Resource("apps", "v1", "deployments"))
-REPLICA_SET = WatchedKind("ReplicaSet", Resource("apps", "v1", "replicasets"))
-AUTOSCALER = WatchedKind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
-JOB = WatchedKind("Job", Resource("batch", "v1", "jobs"))
+DEPLOYMENT = WatchedKind("Deployment", DEPLOYMENTS)
+REPLICA_SET = WatchedKind("ReplicaSet", REPLICA_SETS)
+AUTOSCALER = WatchedKind("HorizontalPodAutoscaler", AUTOSCALERS)
+JOB = WatchedKind("Job", JOBS)
 EVENT = core("Event", "events")
-DISRUPTION_BUDGET = WatchedKind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
-LEASE = WatchedKind("Lease", Resource("coordination.k8s.io", "v1", "leases"))
+DISRUPTION_BUDGET = WatchedKind("PodDisruptionBudget", BUDGETS)
+LEASE = WatchedKind("Lease", LEASES)
 
 
 def _standard() -> Mapping[str, Index]:

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from fathom.client.api import Api, Resource
+from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.decision_log import DecisionLog, subject_of
 from fathom.control.plan import contains
@@ -21,9 +21,9 @@ from fathom.model.cause import WakeCause
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
 from fathom.model.processes import CERTIFICATE, PARTS, PORT, PREFIX, PROCESS
+from fathom.model.resources import SLICES
 from fathom.seams.log import Log
 
-SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 # Retries double, since an account may lack the right to write; once published, it is checked every LOOK_S.
 RETRY_S_MIN, LOOK_S = 1.0, 60.0
 LOOKED = WakeCause("timer", f"at the start, then every {LOOK_S:g} s")

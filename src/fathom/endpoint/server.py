@@ -38,7 +38,7 @@ class ProcessEndpoint:
         self._registry = registry
         app = web.Application(middlewares=[only_the_api_server])
         app.router.add_get("/metrics", self._metrics)
-        RecordPages(registry, process).add_to(app)
+        RecordPages(registry, process).add_to(app, index_ahead=True)
         for path in ("/healthz", "/livez", "/readyz"):
             app.router.add_get(path, _ok)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)

@@ -9,19 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from fathom.explain.evidence import Evidence
-from fathom.explain.why_of.lookups import (
-    AUTOSCALERS,
-    DEPLOYMENTS,
-    NODES,
-    PODS,
-    REPLICA_SETS,
-    owned_by,
-    subject_of,
-    title,
-)
+from fathom.explain.why_of.lookups import NODES, PODS, owned_by, subject_of, title
 from fathom.kinds.component_signals import ComponentSignals, FieldFight
 from fathom.kinds.shape import read
 from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.resource_names import AUTOSCALERS, DEPLOYMENTS, REPLICA_SETS
 
 SIGNALS = "componentsignals.fathom.dev"
 FIELD_FIGHTS = Key("", "field-fights")

@@ -26,11 +26,8 @@ from fathom.explain.why_of.active_overrides import active_overrides
 from fathom.explain.why_of.autoscalers import autoscaler_reason
 from fathom.explain.why_of.control_plane import SCHEDULER, processes_of
 from fathom.explain.why_of.lookups import (
-    AUTOSCALERS,
-    DEPLOYMENTS,
     PODS,
     PROGRESS,
-    REPLICA_SETS,
     RESOURCES,
     generation_of,
     last_decision,
@@ -47,6 +44,7 @@ from fathom.kinds.workload_progress import REPAIR_COMPLETE
 from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.decision import SeenVersions
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.resource_names import AUTOSCALERS, DEPLOYMENTS, REPLICA_SETS
 from fathom.model.times import timestamp
 
 

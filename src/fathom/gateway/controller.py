@@ -40,12 +40,12 @@ from fathom.model.conditions import (
 from fathom.model.decision import Considered, Subject, considered
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.resources import SLICES
 from fathom.model.times import timestamp
 from fathom.model.well_known import ACTOR_HEADER, SUSPECT_TAINT
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
 
-SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = own_resource(traffic_route.DEFINITION)
 IN_FORCE = "InForce"  # Condition of a route.
 PODS_PER_NODE = 3  # One reached pod is enough, and each costs a write.

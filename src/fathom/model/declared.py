@@ -2,8 +2,8 @@
 
 A declaration stands beside the code that it describes: `reads` and `writes` of a controller beside its
 `watches`, an `Actor` in the package of anything else that decides or writes. `explain/coupling` collects
-them. Controllers see only the kinds that they declare, and the simulator checks every commit against the
-declared writes, so a declaration cannot be wrong for long.
+them. Controllers see only the kinds that they declare, in the simulator only the fields, and it checks every
+commit against the declared writes, so a declaration cannot be wrong for long.
 """
 
 from __future__ import annotations

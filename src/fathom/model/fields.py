@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from fathom.model.objects import Obj
@@ -213,6 +214,7 @@ def _keyed(items: list[Any], key: str) -> dict[Any, Any] | None:
 _step = re.compile(r"\[(.*?)\](?=\.|\[|\Z)|\.?([^.\[]+)", re.DOTALL).finditer
 
 
+@lru_cache(maxsize=4096)
 def steps_of(path: str) -> tuple[str, ...]:
     """'a.b[c.d].e' as ('a', 'b', 'c.d', 'e'): `.x` and `[x]` name the same thing."""
     return tuple(match[1] if match[1] is not None else match[2] for match in _step(path))

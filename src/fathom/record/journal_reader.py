@@ -65,6 +65,13 @@ class JournalReader:
         with self._lock:
             return self._again(lambda records: _node_rejections(records, decision))
 
+    def index_some(self) -> bool:
+        """Index a part of what was written since, so that the next query has less to do. False if there was
+        nothing: then a query is as quick as it can be."""
+        with self._lock:
+            opened = [segment for segment in self._listed(follow=False) if isinstance(segment, OpenSegment)]
+            return sum(segment.follow_some() for segment in opened) > 0
+
     def _again(self, read: Callable[[_Records], T]) -> T:
         """The last try leaves out the records of segments that were replaced under it."""
         for _ in range(TRIES - 1):
@@ -74,22 +81,22 @@ class JournalReader:
                 continue
         return read(_Records(self._listed(), skip_gone=True))
 
-    def _listed(self) -> list[PackedSegment | OpenSegment]:
+    def _listed(self, *, follow: bool = True) -> list[PackedSegment | OpenSegment]:
         """The segments as they are now, oldest first."""
         listed = {}
         for path in ring_files(self.directory):
             try:
-                listed[path] = self._current(path)
+                listed[path] = self._current(path, follow)
             except (FileNotFoundError, NotASegment, Gone, msgspec.DecodeError):
                 continue  # Dropped meanwhile, allocated but never written, or damaged.
         self._segments = listed
         return list(listed.values())
 
-    def _current(self, path: Path) -> PackedSegment | OpenSegment:
+    def _current(self, path: Path, follow: bool) -> PackedSegment | OpenSegment:
         segment = self._segments.get(path)
         if segment is None or segment.identity != identity_of(path):
             segment = open_segment(path)
-        if isinstance(segment, OpenSegment):
+        if follow and isinstance(segment, OpenSegment):
             segment.follow()
         return segment
 

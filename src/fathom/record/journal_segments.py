@@ -92,23 +92,28 @@ class OpenSegment:
             raise Gone
         self._rows = Rows()
         self._end, self._chain = 0, header.chain
-        self.columns = self._rows.columns()
+        self._columns: Columns | None = None
+
+    @property
+    def columns(self) -> Columns:
+        if self._columns is None:
+            self._columns = self._rows.columns()
+        return self._columns
 
     def follow(self) -> None:
         """Index the frames that were written since."""
-        end = self._end
-        while self._read_more():
+        while self.follow_some():
             pass
-        if self._end != end:
-            self.columns = self._rows.columns()
 
-    def _read_more(self) -> bool:
+    def follow_some(self) -> bool:
+        """Index some of them, at most READ_BYTES. False if there were none."""
         block = self._bytes(self._end, READ_BYTES)
         if len(block) >= FRAME.size and FRAME.unpack_from(block)[0] + FRAME.size > len(block):
             block = self._bytes(self._end, FRAME.unpack_from(block)[0] + FRAME.size)
         frames = Frames(block, self._chain)
         self._rows.add_frames(frames, self._end)
-        self._end, self._chain = self._end + frames.end, frames.chain
+        if frames.end:
+            self._end, self._chain, self._columns = self._end + frames.end, frames.chain, None
         return frames.end > 0
 
     def body(self, offset: int) -> bytes:

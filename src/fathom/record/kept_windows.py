@@ -18,6 +18,7 @@ import msgspec
 
 from fathom import private_files
 from fathom.model.decision import Decision
+from fathom.model.resource_names import DEPLOYMENTS
 from fathom.model.times import SECOND_NS, micro_timestamp
 from fathom.private_files import make_directories
 
@@ -30,7 +31,7 @@ NOTED_MAX = 200
 # How often a window that goes on is written again.
 NOTE_EVERY_NS = 10 * SECOND_NS
 
-POLICY_ROLLOUTS, DEPLOYMENTS = "policyrollouts.fathom.dev", "deployments.apps"
+POLICY_ROLLOUTS = "policyrollouts.fathom.dev"
 
 
 class KeptWindow(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ counts as well. Where another workload waits for the same room or quota, it may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -53,6 +53,16 @@ def waiting_pods(world: World) -> list[Obj]:
 def check_proposals(world: World) -> list[CheckedProposal]:
     """One for each waiting pod."""
     return [check_proposal(world, key_of(pod)) for pod in waiting_pods(world)]
+
+
+def check_answers(world: World, answers: Iterable[Explanation]) -> Iterator[CheckedProposal]:
+    """Those whose change was made."""
+    state: ClusterState | None = None
+    for answer in answers:
+        state = state or with_agents(state_of_world(world))
+        checked = check_answer(state, answer)
+        if checked.made:
+            yield checked
 
 
 def check_proposal(world: World, key: Key) -> CheckedProposal:

@@ -16,6 +16,7 @@ from fathom.kinds.shape import ObjectRef
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.resource import Resource
+from fathom.model.resources import PODS
 from fathom.model.times import moment_ns
 from fathom.steer.conditions import Observation
 from fathom.steer.metrics_text import samples
@@ -24,7 +25,6 @@ from fathom.steer.templates import Values, filled_struct
 
 ALL_NAMESPACES = "*"
 PAGES_MAX = 20  # Of 500 objects. A list that was not read to its end is Unknown.
-PODS = Resource("", "v1", "pods")
 DECISIONS = own_resource(decision.DEFINITION)
 
 

@@ -355,6 +355,7 @@ def step(world: World, view: World, what: str, number: int, cpu: int) -> None:
         world.commit([Delete(key)], released, Expect(key, seen.revision))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(steps)
 def test_used_is_the_sum_of_what_is_there_and_never_beyond_the_limit(story: list[Step]) -> None:

@@ -213,6 +213,7 @@ def counted_quotas(world: World) -> Iterator[Obj]:
     return (one.obj for one in world.list(QUOTA_RESOURCE, "default") if is_counted(one.obj))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(steps)
 def test_a_quota_that_is_counted_is_right_in_whatever_order_it_begins(story: list[Step]) -> None:

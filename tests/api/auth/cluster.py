@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS, ROLES
+from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from fathom.api.request import Request, RequestTarget
 from fathom.model.objects import Key, Obj, key_of
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.user import AUTHENTICATED, User
 from fathom.model.view import Seen
 from fathom.seams.outside import RandomIds
@@ -119,11 +120,11 @@ def cluster_role(name: str, *rules: Obj, labels: dict[str, str] | None = None, g
 
 
 def to_user(name: str) -> Obj:
-    return {"kind": "User", "apiGroup": GROUP, "name": name}
+    return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
 
 
 def to_group(name: str) -> Obj:
-    return {"kind": "Group", "apiGroup": GROUP, "name": name}
+    return {"kind": "Group", "apiGroup": RBAC_GROUP, "name": name}
 
 
 def to_account(name: str, namespace: str = "") -> Obj:
@@ -131,12 +132,12 @@ def to_account(name: str, namespace: str = "") -> Obj:
 
 
 def binding(name: str, role_name: str, *subjects: Obj, namespace: str = "default", kind: str = "Role") -> Obj:
-    ref = {"apiGroup": GROUP, "kind": kind, "name": role_name}
+    ref = {"apiGroup": RBAC_GROUP, "kind": kind, "name": role_name}
     return _object("RoleBinding", name, namespace, roleRef=ref, subjects=list(subjects))
 
 
 def cluster_binding(name: str, role_name: str, *subjects: Obj) -> Obj:
-    ref = {"apiGroup": GROUP, "kind": "ClusterRole", "name": role_name}
+    ref = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role_name}
     return _object("ClusterRoleBinding", name, "", roleRef=ref, subjects=list(subjects))
 
 
@@ -164,7 +165,7 @@ def _object(kind: str, name: str, namespace: str, *, uid: str = "", **fields: An
         meta["namespace"] = namespace
     if uid:
         meta["uid"] = uid
-    return {"kind": kind, "apiVersion": f"{GROUP}/v1" if in_group else "v1", "metadata": meta, **fields}
+    return {"kind": kind, "apiVersion": f"{RBAC_GROUP}/v1" if in_group else "v1", "metadata": meta, **fields}
 
 
 def target(

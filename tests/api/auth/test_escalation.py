@@ -16,14 +16,14 @@ from tests.api.auth.cluster import (
 
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.escalation import check_escalation
-from fathom.api.auth.rbac import GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, with_metadata
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.user import MASTERS, User
 
 
-def kind_of(name: str, group: str = GROUP) -> Kind:
+def kind_of(name: str, group: str = RBAC_GROUP) -> Kind:
     return Kind(
         group=group,
         version="v1",
@@ -79,7 +79,7 @@ def test_the_garbage_collectors_change_needs_no_permission_but_a_label_does() ->
 
 
 def test_the_verb_escalate_lifts_the_limit_for_the_role_it_names() -> None:
-    may = rule("escalate", "roles", groups=[GROUP], names="free")
+    may = rule("escalate", "roles", groups=[RBAC_GROUP], names="free")
     cluster = Cluster(role("e", may), binding("b", "e", to_user("jane")))
     assert fault(cluster, role("free", rule("delete", "secrets"))) is None
     assert fault(cluster, role("other", rule("delete", "secrets"))) is not None
@@ -113,7 +113,7 @@ def test_a_binding_to_an_aggregated_role_needs_what_that_gathers() -> None:
 
 
 def test_the_verb_bind_allows_binding_a_role_without_holding_it() -> None:
-    may = rule("bind", "clusterroles", groups=[GROUP], names="strong")
+    may = rule("bind", "clusterroles", groups=[RBAC_GROUP], names="strong")
     cluster = Cluster(
         role("binder", may),
         binding("b", "binder", to_user("jane")),

@@ -63,6 +63,7 @@ def who(kubeconfig: Path) -> tuple[str, list[str]]:
     return user["username"], user["groups"]
 
 
+@pytest.mark.slow
 def test_a_node_joins_with_a_token_and_needs_none_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_node_joins_with_a_token_and_needs_none_afterwards(
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_node_that_exists_already_waits_for_an_administrator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,7 @@ def test_missing_permissions_are_listed_one_line_per_resource_with_their_verbs_t
     ]
 
 
+@pytest.mark.slow
 def test_a_role_that_spells_out_billions_of_permissions_is_refused_quickly() -> None:
     many = tuple(f"r{n}" for n in range(20_000))
     hostile = RbacRule(verbs=many, groups=many, resources=many, names=many)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.api.binding.cluster import NODES, OWN, PODS, bind, node, own, pod
 from tests.api.harness import JANE, Api, tell
 
@@ -51,6 +52,7 @@ def test_naming_another_tenant_needs_its_leave(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_quota_says_what_is_used_and_when_that_was(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         limits = {"limits": [{"resources": {"cpu": "4"}}]}

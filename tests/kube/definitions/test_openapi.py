@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from kubernetes.client import CoreV1Api
 from tests.kube.definitions.bodies import WIDGETS
 
 from fathom.kube.definitions import discovery, openapi
@@ -145,6 +144,7 @@ def test_paths_and_actions_follow_the_kind(registry: Registry) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subresource", ["attach", "exec", "portforward"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_connections_into_pods_are_named_as_generated_clients_have_them(
@@ -158,6 +158,8 @@ def test_connections_into_pods_are_named_as_generated_clients_have_them(
         f"connectCoreV1{where}",
         "connect",
     )
+    from kubernetes.client import CoreV1Api  # Here, since it takes half a second.
+
     called = getattr(CoreV1Api, f"connect_{method}_namespaced_pod_{subresource}")
     words = re.findall(r":param ([a-z]+): ", called.__doc__)
     assert sorted(one["name"] for one in item["parameters"]) == sorted(set(words) - {"async_req"})

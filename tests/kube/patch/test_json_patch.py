@@ -69,6 +69,7 @@ def odd(one: Json) -> bool:
     return one["op"] in {"move", "copy"} and "" in {one["path"], one["from"]}
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(documents, st.lists(operations.filter(lambda one: not odd(one)), max_size=5))
 def test_operations_do_what_the_library_does(document: Json, asked: list[Json]) -> None:

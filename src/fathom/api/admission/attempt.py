@@ -33,6 +33,7 @@ class WriteAttempt(msgspec.Struct):
     subresource: str = ""
     dry_run: bool = False
     options: Obj | None = None  # The options of the request: DeleteOptions, ...
+    break_glass: str = ""  # The override that allows it, where no role does.
     fence: str = ""  # Fathom-Fence: the lease that the writer holds, as namespace/name/epoch.
     warnings: list[str] = msgspec.field(default_factory=list)
     notes: list[tuple[str, str]] = msgspec.field(default_factory=list)

@@ -20,7 +20,7 @@ import msgspec
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.binding.facts import REPLICA_SETS, BindingFacts, Override
+from fathom.api.binding.facts import BindingFacts, Override
 from fathom.api.ledger.accounts import document, key_in_store
 from fathom.api.ledger.delta import PODS
 from fathom.kinds.override_changes import EVERYWHERE
@@ -37,12 +37,12 @@ from fathom.model.declared import Reads, Writes
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
+from fathom.model.resource_names import DEPLOYMENTS, JOBS, REPLICA_SETS
 from fathom.model.times import timestamp
 from fathom.model.view import Seen, View
 from fathom.seams.outside import Clock
 from fathom.store.protocol import Delete, Expect, Put
 
-DEPLOYMENTS, JOBS = "deployments.apps", "jobs.batch"
 # Controllers of pods whose wanted number is known, by the kind in an owner reference, in lower case.
 CONTROLLERS = {
     "replicaset": REPLICA_SETS,

@@ -23,17 +23,16 @@ from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Key, Obj, metadata, with_metadata
 from fathom.model.processes import PREFIX
 from fathom.model.reasons import FENCED
+from fathom.model.resource_names import LEASES, SLICES
 from fathom.model.view import Seen, View
 from fathom.model.well_known import EPOCH_ANNOTATION
 from fathom.store.protocol import Expect, Put
 
-LEASES = "leases.coordination.k8s.io"
 FENCES = "fences.fathom.dev"  # A resource of the store and its views, not of the API.
 
 # What an account that must hold a lease may write without it: the lease itself, and objects that decide
 # nothing.
 EVENTS = frozenset({"events", "events.events.k8s.io"})
-SLICES = "endpointslices.discovery.k8s.io"  # Those of metrics addresses: standbys write theirs too.
 
 
 def fence_key(lease: Key) -> str:
@@ -130,7 +129,7 @@ def _needs_no_fence(attempt: WriteAttempt, wanted: Key) -> bool:
     resource = attempt.kind.resource
     if resource == LEASES:
         return is_lease_for(wanted, Key(attempt.namespace, attempt.name))
-    if resource == SLICES:
+    if resource == SLICES:  # Those of metrics addresses: standbys write theirs too.
         return attempt.namespace == SYSTEM_NAMESPACE and attempt.name.startswith(PREFIX)
     return resource in EVENTS
 

@@ -9,9 +9,9 @@ from fathom.model import causes
 from fathom.model.declared import Reads, Writes
 from fathom.model.errors import Cause, invalid
 from fathom.model.objects import Key, Obj, metadata
+from fathom.model.resource_names import PRIORITY_CLASSES
 from fathom.model.view import View
 
-CLASSES = "priorityclasses.scheduling.k8s.io"
 PREEMPT_LOWER = "PreemptLowerPriority"
 
 # They exist in every Kubernetes cluster, even before they have been created.
@@ -23,7 +23,7 @@ SYSTEM_CLASSES = {
 
 class Priority(Plugin):
     name = "Priority"
-    resources = frozenset({"pods", CLASSES})
+    resources = frozenset({"pods", PRIORITY_CLASSES})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
     reads = (Reads("PriorityClass"),)
@@ -38,7 +38,7 @@ class Priority(Plugin):
         return _resolved(attempt, attempt.obj, view)
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
-        if attempt.kind.resource != CLASSES or attempt.obj is None:
+        if attempt.kind.resource != PRIORITY_CLASSES or attempt.obj is None:
             return
         problems = class_causes(attempt.obj, attempt.old)
         if problems:
@@ -89,7 +89,7 @@ def _resolved(attempt: WriteAttempt, pod: Obj, view: View) -> Obj:
 
 
 def find_class(view: View, name: str) -> Obj | None:
-    seen = view.get(CLASSES, Key("", name))
+    seen = view.get(PRIORITY_CLASSES, Key("", name))
     if seen is not None:
         return seen.obj
     return _system_class(name) if name in SYSTEM_CLASSES else None
@@ -101,7 +101,7 @@ def _system_class(name: str) -> Obj:
 
 def default_class(view: View) -> Obj | None:
     """The class marked as default. Two can only result from a race; then the lower one counts."""
-    marked = [seen.obj for seen in view.list(CLASSES) if seen.obj.get("globalDefault")]
+    marked = [seen.obj for seen in view.list(PRIORITY_CLASSES) if seen.obj.get("globalDefault")]
     return min(marked, key=lambda priority_class: int(priority_class.get("value") or 0), default=None)
 
 

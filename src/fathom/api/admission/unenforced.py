@@ -12,11 +12,10 @@ from fathom.kube.definitions.unenforced import ACCEPT, RESOURCES, UnenforcedRule
 from fathom.model.declared import Reads
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, is_deleting, lookup
+from fathom.model.resource_names import LEASES
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.view import View
 from fathom.seams.outside import Clock
-
-LEASES = "leases.coordination.k8s.io"
 
 
 class UnenforcedKinds(Plugin):

@@ -21,7 +21,7 @@ from fathom.api.auth.own_roles import (
     WRITE,
     Row,
 )
-from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS
+from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS
 from fathom.api.auth.rules import RbacRule, as_wire, rules_of, uncovered
 from fathom.kinds.all import KINDS
 from fathom.kinds.definition import KindDefinition
@@ -32,6 +32,7 @@ from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kinds.steering_limits import LIMITS_KEY, STEERING_LIMITS, SteeringLimitsSpec
 from fathom.model.accounts import BOOTSTRAPPERS, NODE_BOOTSTRAPPER, PREFIX, SYSTEM_NAMESPACE
 from fathom.model.objects import Obj, key_of, metadata
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.view import View
 from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
 
@@ -343,7 +344,7 @@ def _role(name: str, rules: list[RbacRule]) -> Obj:
     labels = {f"{AGGREGATE}{part_of}": "true"} if part_of != name else {}
     return {
         "kind": "ClusterRole",
-        "apiVersion": f"{GROUP}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "metadata": _meta(name, labels),
         "rules": [as_wire(rule) for rule in rules],
     }
@@ -358,7 +359,7 @@ def _aggregated_role(name: str) -> Obj:
     rules = [_rule(row) for part in parts for row in ROLES[f"system:aggregate-to-{part}"]]
     return {
         "kind": "ClusterRole",
-        "apiVersion": f"{GROUP}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "metadata": _meta(name, {f"{AGGREGATE}{outer}": "true"} if outer else {}),
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {f"{AGGREGATE}{name}": "true"}}]},
         "rules": [as_wire(rule) for rule in rules],
@@ -369,10 +370,10 @@ def _binding(role: str, subjects: tuple[tuple[str, str], ...], namespace: str = 
     """Cluster-wide, or in the namespace only."""
     return {
         "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
-        "apiVersion": f"{GROUP}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "metadata": {**_meta(role), **({"namespace": namespace} if namespace else {})},
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": kind, "apiGroup": GROUP, "name": name} for kind, name in subjects],
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": kind, "apiGroup": RBAC_GROUP, "name": name} for kind, name in subjects],
     }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.auth.rbac import GROUP
 from fathom.api.auth.rules import (
     EVERYTHING,
     RbacRule,
@@ -24,6 +23,7 @@ from fathom.kube.definitions.kind import Kind
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden, not_found
 from fathom.model.objects import Obj, metadata
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.user import MASTERS, User
 
 ROLES = {"Role", "ClusterRole"}
@@ -36,7 +36,7 @@ COLLECTOR_FIELDS = {"ownerReferences", "finalizers", "resourceVersion", "managed
 def check_escalation(user: User, kind: Kind, obj: Obj, old: Obj | None, authorizer: Authorizer) -> None:
     """Raise 403 if storing this role or binding (kind.group decides that it is one) would grant permissions
     that the user does not hold. `old` is None for a creation."""
-    if kind.group != GROUP or MASTERS in user.groups:
+    if kind.group != RBAC_GROUP or MASTERS in user.groups:
         return
     if old is not None and _for_collector(obj) == _for_collector(old):
         return
@@ -77,7 +77,7 @@ def _check_binding(user: User, kind: Kind, obj: Obj, authorizer: Authorizer) -> 
         return
     rules = authorizer.rbac.role_rules(ref, namespace)
     if rules is None:
-        raise not_found(f"{plural}.{GROUP}", name)
+        raise not_found(f"{plural}.{RBAC_GROUP}", name)
     fault = missing_rights(user, rules, namespace, authorizer)
     if fault:
         raise _refused(kind, metadata(obj).get("name") or "", fault)
@@ -85,7 +85,7 @@ def _check_binding(user: User, kind: Kind, obj: Obj, authorizer: Authorizer) -> 
 
 def _role(verb: str, *, plural: str, namespace: str, name: str) -> RequestTarget:
     return RequestTarget(
-        verb=verb, path="", group=GROUP, version="v1", plural=plural, namespace=namespace, name=name
+        verb=verb, path="", group=RBAC_GROUP, version="v1", plural=plural, namespace=namespace, name=name
     )
 
 

@@ -16,15 +16,15 @@ from fathom.api.auth.rules import EVERYTHING, RbacRule, ask_of, grants, rules_of
 from fathom.api.request import RequestTarget
 from fathom.model.causes import quoted
 from fathom.model.objects import Key, Obj, labels_of, metadata
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.selectors import NOTHING, LabelSelector
 from fathom.model.user import MASTERS, User
 from fathom.model.view import View
 
-GROUP = "rbac.authorization.k8s.io"
-ROLES = f"roles.{GROUP}"
-CLUSTER_ROLES = f"clusterroles.{GROUP}"
-ROLE_BINDINGS = f"rolebindings.{GROUP}"
-CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
+ROLES = f"roles.{RBAC_GROUP}"
+CLUSTER_ROLES = f"clusterroles.{RBAC_GROUP}"
+ROLE_BINDINGS = f"rolebindings.{RBAC_GROUP}"
+CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{RBAC_GROUP}"
 
 
 BROKEN_MAX = 10  # At most this many missing roles are named in a refusal.
@@ -239,7 +239,7 @@ def _allowed_by(grant: Grant) -> str:
 
 def _dangling(grant: Grant) -> str:
     ref = grant.binding.get("roleRef") or {}
-    return f"{str(ref.get('kind')).lower()}.{GROUP} {quoted(str(ref.get('name')))} not found"
+    return f"{str(ref.get('kind')).lower()}.{RBAC_GROUP} {quoted(str(ref.get('name')))} not found"
 
 
 def _broken(errors: list[str]) -> str:

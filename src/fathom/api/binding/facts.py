@@ -28,6 +28,7 @@ from fathom.kinds.scheduling_policy import POLICIES
 from fathom.kinds.shape import read
 from fathom.kinds.tenant_quota import TENANT_QUOTAS, TenantQuota
 from fathom.model.objects import Key, Obj, metadata
+from fathom.model.resource_names import REPLICA_SETS
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect
 
@@ -39,7 +40,6 @@ RULES = "placementrules.fathom.dev"
 RULES_KEY = Key("", "current")
 RULES_PATH = f"/registry/{RULES}/{RULES_KEY.name}"
 
-REPLICA_SETS = "replicasets.apps"
 
 MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, the memo is cleared.
 

@@ -31,11 +31,11 @@ from fathom.model.conditions import (
 )
 from fathom.model.errors import ApiError, bad_request, conflict, internal
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata
+from fathom.model.resource_names import BUDGETS
 from fathom.model.selectors import LabelSelector
 from fathom.store.protocol import Expect
 
 EVICTION = ("policy", "v1", "Eviction")
-BUDGETS = "poddisruptionbudgets.policy"
 DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on a budget's evicted pods whose deletion it has not seen.
 
 

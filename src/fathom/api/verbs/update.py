@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from fathom.api import response_forms
 from fathom.api.core import Call, Core
-from fathom.api.lease_renewal import LEASES
 from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
@@ -19,6 +18,7 @@ from fathom.kube.patch.refusal import unreadable
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, too_large
 from fathom.model.objects import Obj, metadata
+from fathom.model.resource_names import LEASES
 
 # Kinds whose PUT creates a missing object, as in kube-apiserver.
 CREATED_BY_PUT = frozenset(

@@ -240,7 +240,7 @@ class WatchStream:
         except Compacted as error:
             if self._resumed:  # The commit itself may be compacted, the later ones not.
                 self._resumed = 0
-                self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
+                self._go_on_after_sent()
                 return
             self._ready = iter((_too_old(self._sent, error.floor),))
             self._history = None
@@ -266,9 +266,13 @@ class WatchStream:
         # 1. The store has sent us revision N. 2. The cache has applied only N-1. 3. The log would give us N a
         # second time. So wait until the cache has reached what was sent.
         await self._core.cache.at_least(self._sent)
+        self._go_on_after_sent()
+
+    def _go_on_after_sent(self) -> None:
+        """With the log, which has timers and an end; with the store's history if the log begins later."""
         self._history = None
         self._watcher.cursor = self._cache.position_after(self._sent)
-        if self._sent < self._cache.floor:  # The log was trimmed while we waited.
+        if self._sent < self._cache.floor:
             self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
 
     async def _next_batch(self, history: AsyncIterator[Batch]) -> Batch:

@@ -10,11 +10,9 @@ from fathom.client.outcomes import Committed
 from fathom.model.accounts import is_lease_for, lease_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, lookup
+from fathom.model.resources import NAMESPACES
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
-
-
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 
 
 async def check_namespace(server: ServerAddress, lease: str) -> None:

@@ -33,7 +33,7 @@ from fathom.record.tape import DiskTape
 from fathom.record.tape_list import directory_of as tape_directory
 from fathom.schedule.loop.live import TimedJournal, run_scheduler_live
 from fathom.schedule.loop.process import SchedulerSettings
-from fathom.schedule.loop.watched_kinds import OVERRIDE, QUOTA
+from fathom.schedule.loop.watched_kinds import OVERRIDE, QUOTA, STORAGE_CLASS
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
@@ -189,12 +189,15 @@ async def _has_fathom_kinds(server: ServerAddress) -> bool:
 
 
 async def _attached_kinds(server: ServerAddress) -> tuple[str, ...]:
-    """Of the kinds that a Kubernetes may have as CRDs, those that we may follow there: caches would wait for
-    others for ever. Asked at the start, so a scheduler that ran before their installation is restarted."""
+    """Of the kinds that only some Kubernetes have, or let us read, those that we may follow: caches would
+    wait for others for ever. Asked at the start, so a scheduler that ran before their installation is
+    restarted."""
     from fathom.attach.survey import may_follow  # noqa: PLC0415  # Only of use where fathom is attached.
 
     async with api_of(server) as api:
-        return (OVERRIDE.name,) if await may_follow(api, OVERRIDE.resource) else ()
+        return tuple(
+            [kind.name for kind in (OVERRIDE, STORAGE_CLASS) if await may_follow(api, kind.resource)]
+        )
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -109,6 +109,7 @@ class Autoscalers:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._began_ns = kit.monotonic_ns()  # Each term makes new controllers.
         self._floor = LeaderMinRevision(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD, OVERRIDE)
         # By autoscaler: recommendations and steps of this term, at most an hour back, in monotonic times.
         self._histories: dict[Key, History] = {}
@@ -195,6 +196,7 @@ class Autoscalers:
             paused_by="" if stop is None else stop.override,
             growth_paused_by="" if no_growth is None else no_growth.override,
             history=self._history(key) or History().with_recommendation(now_s, size_of(workload)),
+            term_s=(self._kit.monotonic_ns() - self._began_ns) / 1e9,
             needs=self._floor.needs,
             considered=tuple(dict.fromkeys(each for pause in pauses for each in pause.considered)),
         )

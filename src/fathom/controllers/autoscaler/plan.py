@@ -63,6 +63,7 @@ class AutoscalerFacts(msgspec.Struct, frozen=True):
     growth_paused_by: str = ""  # The override that pauses scaling up alone.
     rivals: tuple[str, ...] = ()  # All autoscalers of this workload, if there are several.
     history: History = History()
+    term_s: float = 0.0  # How long this process has led.
     needs: tuple[Need, ...] = ()
     considered: tuple[Considered, ...] = ()  # The overrides that pause it.
 
@@ -207,7 +208,7 @@ def _limited(
     if blocked_by is not None:
         why = f"{best.why}; held at {current}: {blocked_by.message}"
         return ReplicaDecision(current, why, (able, active, blocked_by), shown, recommended)
-    replicas, limit = _within(autoscaler, facts.history, stable, current, now_s)
+    replicas, limit = _within(autoscaler, facts, stable, current, now_s)
     way = f"{best.name} above target" if replicas > current else "All metrics below target"
     why = best.why if replicas == current else f"{way}; {best.why}"
     return ReplicaDecision(replicas, why, (able, active, limit), shown, recommended, because=way)
@@ -228,11 +229,12 @@ _BEYOND = "the desired replica count is {} than the {} replica count: {}"
 
 
 def _within(
-    autoscaler: Obj, history: History, recommended: int, current: int, now_s: float
+    autoscaler: Obj, facts: AutoscalerFacts, recommended: int, current: int, now_s: float
 ) -> tuple[int, AutoscalerStatus]:
+    history = facts.history
     low, high = min_of(autoscaler), max_of(autoscaler)
     fast, slow = most(autoscaler, history, current, now_s), least(autoscaler, history, current, now_s)
-    if _stepped_unseen(autoscaler, history, now_s):
+    if _stepped_unseen(autoscaler, facts, now_s):
         fast = current
     if recommended > min(high, fast):
         if fast < high:
@@ -253,13 +255,14 @@ def _within(
     )
 
 
-def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
+def _stepped_unseen(autoscaler: Obj, facts: AutoscalerFacts, now_s: float) -> bool:
     """Whether an earlier process scaled within a policy's period: the size of that step is unknown, so there
-    is no step before the period is over. Repeated crashes do not make scaling faster."""
-    last_s = seconds(lookup(autoscaler, "status", "lastScaleTime"))
-    if not last_s or now_s - last_s >= longest_period_s(autoscaler):
+    is no step before the period is over. Repeated crashes do not make scaling faster. It scaled before our
+    term, whatever its clock said: a time in the future holds us no longer than a period."""
+    last_s, period_s = seconds(lookup(autoscaler, "status", "lastScaleTime")), longest_period_s(autoscaler)
+    if not last_s or now_s - last_s >= period_s or facts.term_s >= period_s:
         return False
-    return not any(abs(step.at_s - last_s) < 1.0 for step in history.steps)
+    return not any(abs(step.at_s - last_s) < 1.0 for step in facts.history.steps)
 
 
 def rivals_of(autoscaler: Obj, autoscalers: Sequence[Obj]) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.resource_names import DEFINITIONS
 from fathom.model.view import View
 from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
 
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 ROLES = "clusterroles.rbac.authorization.k8s.io"
 PATH = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{SCALE_ROLE}"
 

@@ -23,7 +23,10 @@ from fathom.controllers.replicaset.controller import RACES
 from fathom.controllers.replicaset.plan import min_ready_s_of
 from fathom.controllers.workload_events import of_deployment
 from fathom.model.declared import Reads, Writes
-from fathom.model.objects import Key, Obj, key_of, uid_of
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+
+# So soon a Deployment is looked at again whose ReplicaSets report other numbers than its pods show.
+DIFFERS_S = 1.0
 
 
 def _recreated(pod: Obj, view: View) -> Iterable[Key]:
@@ -98,6 +101,8 @@ class Deployments:
         if pause is not None:
             left_s = (pause.until_ns - self._kit.now_ns()) / 1e9
             return ReconcileResult.after(applied, in_s=max(0.0, left_s) + 0.1, why="an override ends")
+        if _differs(facts):
+            return ReconcileResult.after(applied, in_s=DIFFERS_S, why="its ReplicaSets count other pods")
         return ReconcileResult.after(
             applied, in_s=look_again_s(deployment, now=now, waited_s=waited_s), why="the progress deadline"
         )
@@ -130,6 +135,19 @@ class Deployments:
             paused_by="" if pause is None else pause.override,
             considered=() if pause is None else pause.considered,
         )
+
+
+def _differs(facts: DeploymentFacts) -> bool:
+    """Whether a ReplicaSet's counts are not those of its pods, as they are cached.
+
+    1. A ReplicaSet reports a new pod as available. 2. The Deployment is woken while the pod is not in the
+    cache yet: it waits. 3. The pod comes. It wakes the ReplicaSet, whose counts stay the same: nobody would
+    wake the Deployment."""
+    return any(
+        (lookup(each, "status", "replicas") or 0) != facts.live.get(uid_of(each), 0)
+        or (lookup(each, "status", "availableReplicas") or 0) != facts.available.get(uid_of(each), 0)
+        for each in facts.claims.mine
+    )
 
 
 def _available(pods: Iterable[Obj], min_ready_s: int, now_s: float) -> int:

@@ -15,10 +15,11 @@ from fathom.controllers.endpoints.plan import plan_endpoints, plan_slices, selec
 from fathom.controllers.endpoints.plan_mirroring import plan_mirror
 from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
+from fathom.model.resources import SLICES
 from fathom.model.well_known import ZONE_LABEL
 
 ENDPOINTS = WatchedKind("Endpoints", Resource("", "v1", "endpoints"))
-ENDPOINT_SLICE = WatchedKind("EndpointSlice", Resource("discovery.k8s.io", "v1", "endpointslices"))
+ENDPOINT_SLICE = WatchedKind("EndpointSlice", SLICES)
 
 
 def _services_of(pod: Obj, view: View) -> Iterable[Key]:

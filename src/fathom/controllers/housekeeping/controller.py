@@ -31,13 +31,13 @@ from fathom.model.accounts import SCALE_ROLE
 from fathom.model.body import Body
 from fathom.model.cause import WakeCause
 from fathom.model.errors import ApiError
+from fathom.model.resource_names import DEFINITIONS
 from fathom.model.times import SECOND_NS, timestamp
 from fathom.model.view import Resources, View
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside
 
 NAMESPACES = "namespaces"
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 KEYS_MAX = 100_000_000
 RECHECK = WakeCause("timer", "to check that nothing is left")
 

@@ -8,10 +8,10 @@ from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, is_deleting, key_of, metadata, uid_of
+from fathom.model.resource_names import DEFINITIONS
 from fathom.model.view import Resources, View
 from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
 
-RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -29,7 +29,7 @@ class DefinitionController:
         finalizers = metadata(definition).get("finalizers") or []
         if not metadata(definition).get("deletionTimestamp") or CUSTOM_OBJECTS_FINALIZER not in finalizers:
             return False
-        if not knows(self._view, RESOURCE, definition):
+        if not knows(self._view, DEFINITIONS, definition):
             return True  # Our view is behind, or ahead: its objects may be those of another definition.
         for obj in [stored.obj for stored in self._view.list(name)]:
             await self._delete(name, obj, cause)
@@ -37,7 +37,7 @@ class DefinitionController:
             return True  # Finalizers hold the remaining objects.
         kept = [finalizer for finalizer in finalizers if finalizer != CUSTOM_OBJECTS_FINALIZER]
         change = {"metadata": {"finalizers": kept, "resourceVersion": _version(definition)}}
-        subject, why = Subject(RESOURCE, "", name, uid_of(definition)), "no object of the kind is left"
+        subject, why = Subject(DEFINITIONS, "", name, uid_of(definition)), "no object of the kind is left"
         await self._writer.write(
             "PATCH",
             f"{PATH}/{name}",

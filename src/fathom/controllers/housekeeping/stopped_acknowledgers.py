@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.control.lease import LEASES, Sighting, is_free, sighted
+from fathom.control.lease import Sighting, is_free, sighted
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.kinds.override_changes import SCHEDULER
 from fathom.kinds.override_status import CONTROLLERS_LEASE, degraded_without_anybody, is_controller
@@ -19,6 +19,7 @@ from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.objects import Obj, key_of, uid_of
+from fathom.model.resources import LEASES
 from fathom.model.times import timestamp
 from fathom.model.view import Seen, View
 from fathom.seams.outside import Clock

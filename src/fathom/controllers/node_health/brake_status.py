@@ -22,6 +22,7 @@ from fathom.controllers.node_health.plan import HELD, zone_of
 from fathom.metrics.families import Family, gauge
 from fathom.model.brake import BRAKE, SHOWN, limits_of, shown_limits
 from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.decision import considered
 from fathom.model.declared import Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, is_deleting, key_of
 
@@ -75,8 +76,8 @@ class BrakeStatus:
         namespace = view.get("Namespace", key)
         if namespace is None or is_deleting(namespace):
             return ReconcileResult.never()
-        data = shown(view.get("ConfigMap", BRAKE), view.list("Node"))
-        plan = plan_shown(view.get("ConfigMap", SHOWN), data)
+        limits = view.get("ConfigMap", BRAKE)
+        plan = plan_shown(view.get("ConfigMap", SHOWN), shown(limits, view.list("Node")), limits)
         return ReconcileResult.after(
             await self._kit.apply(key, plan, seen=view), in_s=LOOK_S, why="look at the nodes"
         )
@@ -123,11 +124,15 @@ def _lines(held: list[tuple[str, str, Obj]]) -> list[str]:
     return [*lines[:NODES_SHOWN_MAX], *more]
 
 
-def plan_shown(current: Obj | None, data: dict[str, str]) -> Plan:
+def plan_shown(current: Obj | None, data: dict[str, str], limits: Obj | None = None) -> Plan:
+    """`limits`: the ConfigMap that `data` shows the limits of; None: the defaults hold."""
+    cited = () if limits is None else (considered("configmaps", limits, decisive=True),)
     if current is None:
         meta = {"namespace": SHOWN.namespace, "name": SHOWN.name}
         return Plan(
-            creates=(Create("ConfigMap", {"metadata": meta, "data": data}),), why="create the brake status"
+            creates=(Create("ConfigMap", {"metadata": meta, "data": data}),),
+            considered=cited,
+            why="create the brake status",
         )
     if is_deleting(current):
         return NOTHING
@@ -135,4 +140,8 @@ def plan_shown(current: Obj | None, data: dict[str, str]) -> Plan:
     patch: Obj = {"data": {**data, **removed}}
     if contains(current, patch):
         return NOTHING
-    return Plan(patches=(Patch(target("ConfigMap", current), patch),), why="the brake's state changed")
+    return Plan(
+        patches=(Patch(target("ConfigMap", current), patch),),
+        considered=cited,
+        why="the brake's state changed",
+    )

@@ -8,15 +8,16 @@ from fathom.client.api import Api, Resource
 from fathom.kinds.override_status import BREAK_GLASS
 from fathom.kinds.scheduler_override import Effect
 from fathom.model.objects import Obj, key_of, labels_of, metadata, uid_of
+from fathom.model.resource_names import RBAC_GROUP
+from fathom.model.resources import SERVICE_ACCOUNTS
 
-_RBAC = "rbac.authorization.k8s.io"
-CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", namespaced=False)
+CLUSTER_ROLES = Resource(RBAC_GROUP, "v1", "clusterroles", namespaced=False)
 KINDS = {
-    "Role": Resource(_RBAC, "v1", "roles"),
-    "RoleBinding": Resource(_RBAC, "v1", "rolebindings"),
+    "Role": Resource(RBAC_GROUP, "v1", "roles"),
+    "RoleBinding": Resource(RBAC_GROUP, "v1", "rolebindings"),
     "ClusterRole": CLUSTER_ROLES,
-    "ClusterRoleBinding": Resource(_RBAC, "v1", "clusterrolebindings", namespaced=False),
-    "ServiceAccount": Resource("", "v1", "serviceaccounts"),
+    "ClusterRoleBinding": Resource(RBAC_GROUP, "v1", "clusterrolebindings", namespaced=False),
+    "ServiceAccount": SERVICE_ACCOUNTS,
 }
 
 

@@ -93,6 +93,8 @@ def _first_reports(evidence: Evidence, scope: Scope, writes: Writes) -> Iterator
             first.setdefault(decision.subject.uid, decision)
     for uid, decision in first.items():
         bindings = [entry for entry in writes.of(uid) if entry.subresource == "binding"]
+        if writes.waking(decision) is not None:
+            continue  # It is on record what woke it.
         if scope.has(uid) and len(bindings) == 1:
             bound = write_id(bindings[0].revision, audit_ref(bindings[0]))
             yield Edge(bound, decision_id(decision.id), "led to", inferred=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.explain.timeline.scope import AUTOSCALERS
 from fathom.explain.timeline.timeline import Edge, Entry, path_of
+from fathom.model.resource_names import AUTOSCALERS
 
 _NUMBERS = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*(-[0-9a-f]+)*\b")
 _ATTEMPT = re.compile(r"\(attempt \d+\)")

@@ -20,6 +20,7 @@ from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Considered, Decision, Subject, verb_of
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.resource_names import AUTOSCALERS
 from fathom.model.times import SECOND_NS, moment_ns
 
 POLICIES = SCHEDULING_POLICY.resource
@@ -28,7 +29,6 @@ OWNED_KINDS = (
     "replicasets.apps", "pods", "jobs.batch", "endpointslices.discovery.k8s.io",
     "workloadprogresses.fathom.dev", "reservations.fathom.dev", "repairproposals.fathom.dev",
 )  # fmt: skip
-AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 OWNED_MAX = 200  # Of a larger family, the rest is left out; the timeline says so.
 DEPTH_MAX = 4
 CREATE = "create"  # The verb of an outcome.

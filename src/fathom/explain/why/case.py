@@ -16,7 +16,7 @@ from fathom.model.times import moment_ns
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.watched_kinds import KINDS
+from fathom.schedule.loop.watched_kinds import KINDS, STORAGE_CLASS
 
 PODS, EVENTS, NODES = "pods", "events", "nodes"
 # The resource of a controller that a pod, or its ReplicaSet, names as owner.
@@ -143,16 +143,26 @@ class PodCase:
         return tuple(_owners(self.pod, self.evidence.objects))
 
 
+VIEWED = (*KINDS, STORAGE_CLASS)
+
+
 def cluster_of(objects: Objects, rules: Rules = RULES, *, attached: bool = False) -> ClusterView:
     """`attached`: the objects are those of a Kubernetes that is not fathom's."""
     cluster = ClusterView(rules=rules)
-    for kind in sorted(KINDS, key=lambda kind: kind.name == "Pod"):  # Pods last: namespaces name tenants.
+    if attached:
+        cluster.follow_storage_classes()
+    for kind in sorted(VIEWED, key=lambda kind: kind.name == "Pod"):  # Pods last: namespaces name tenants.
         for obj in objects.list(resource_name(kind.resource.group, kind.resource.plural)):
-            if kind.name == "Pod":
-                cluster.put_pod(obj)
-            else:
-                cluster.put(kind.name, None, as_decided_by(kind.name, obj, attached=attached))
+            put_new(cluster, kind.name, obj, attached=attached)
     return cluster
+
+
+def put_new(cluster: ClusterView, kind: str, obj: Obj, *, attached: bool) -> None:
+    """Put an object of which the view has no earlier state."""
+    if kind == "Pod":
+        cluster.put_pod(obj)
+    else:
+        cluster.put(kind, None, as_decided_by(kind, obj, attached=attached))
 
 
 def as_decided_by(kind: str, obj: Obj | None, *, attached: bool) -> Obj | None:

@@ -25,10 +25,11 @@ from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.brake import BRAKE, limits_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.resource_names import LEASES
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.schedule.decide.remedies import OPERATOR
 
-LEASES, OVERRIDES = "leases.coordination.k8s.io", "scheduleroverrides.fathom.dev"
+OVERRIDES = "scheduleroverrides.fathom.dev"
 DEFAULT_SCHEDULERS = (
     "default-scheduler",
     "fathom",

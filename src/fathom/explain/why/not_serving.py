@@ -8,11 +8,12 @@ from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
 from fathom.model.conditions import SERVING_CONDITION
 from fathom.model.objects import Obj, key_of, labels_of, lookup, uid_of
+from fathom.model.resource_names import SLICES
 from fathom.model.well_known import DRIVER_LABEL, SERVICE_NAME_LABEL
 from fathom.schedule.decide.remedies import OPERATOR
 
 STAGE, VERDICT = "not-serving", "is ready and gets no requests"
-SERVICES, SLICES = "services", "endpointslices.discovery.k8s.io"
+SERVICES = "services"
 
 
 def explain(case: PodCase) -> Explanation | None:

@@ -8,8 +8,11 @@ from fathom.explain.why.case import PodCase, override_refs
 from fathom.explain.why.control_plane import OwnTrouble, silent_scheduler, stale_view
 from fathom.explain.why.records import groups_of, queue_entry, queue_place
 from fathom.model.decision import Decision, Outcome
+from fathom.model.objects import Key, lookup
+from fathom.schedule.decide.delayed_claims import is_bound, selected_node
 from fathom.schedule.decide.place import Placement
 
+CLAIMS, STORAGE_CLASSES = "persistentvolumeclaims", "storageclasses.storage.k8s.io"
 REFUSED = frozenset({"conflict", "rejected"})
 WAITS = "waits for a node"
 # The kinds that a rule reads besides the pod: only they can have made its answer stale.
@@ -75,7 +78,25 @@ def _trouble(case: PodCase, last: Decision | None) -> OwnTrouble | None:
         reads = {kind for rule in rules for kind in READS.get(rule, NODE_RULES)}
         if (stale := stale_view(case, reads)) is not None:
             return stale
-    return _unanswered_binding(case) or silent_scheduler(case)
+    return _unbound_volume(case) or _unanswered_binding(case) or silent_scheduler(case)
+
+
+def _unbound_volume(case: PodCase) -> OwnTrouble | None:
+    """It has been placed, and a claim of it waits for its volume there: others bind and provision."""
+    objects, namespace = case.evidence.objects, case.key.namespace
+    for name in case.view.shape.claims:
+        claim = objects.get(CLAIMS, Key(namespace, name))
+        if claim is None or is_bound(claim) or not (node := selected_node(claim)):
+            continue
+        class_name = str(lookup(claim, "spec", "storageClassName") or "")
+        storage_class = objects.get(STORAGE_CLASSES, Key("", class_name)) or {}
+        provisioner = storage_class.get("provisioner") or f"the provisioner of class {class_name}"
+        missing = f"{provisioner} has not made the volume of its claim {name} there yet"
+        return OwnTrouble(
+            f"it is to run on {node}, and {missing}",
+            next_trigger=f"PersistentVolumeClaim {name} is bound",
+        )
+    return None
 
 
 def _unanswered_binding(case: PodCase) -> OwnTrouble | None:

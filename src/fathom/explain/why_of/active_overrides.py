@@ -6,15 +6,7 @@ import msgspec
 
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import ActiveOverride, Explanation
-from fathom.explain.why_of.lookups import (
-    DEPLOYMENTS,
-    JOBS,
-    NODES,
-    OVERRIDES,
-    PODS,
-    REPLICA_SETS,
-    subject_of,
-)
+from fathom.explain.why_of.lookups import NODES, OVERRIDES, PODS, subject_of
 from fathom.kinds.attached_override import as_acknowledged
 from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.override_summary import remaining, set_changes
@@ -29,6 +21,7 @@ from fathom.kinds.scheduler_override import (
 from fathom.kinds.shape import read
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata
+from fathom.model.resource_names import DEPLOYMENTS, JOBS, REPLICA_SETS
 from fathom.model.times import timestamp
 
 # Resource -> the kinds of target that mean it.

@@ -14,20 +14,12 @@ from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.deployments import explain_deployment
-from fathom.explain.why_of.lookups import (
-    DEPLOYMENTS,
-    OVERRIDES,
-    PODS,
-    REPLICA_SETS,
-    ExplainPod,
-    last_decision,
-    owned_by,
-    ref,
-)
+from fathom.explain.why_of.lookups import OVERRIDES, PODS, ExplainPod, last_decision, owned_by, ref
 from fathom.explain.why_of.replica_sets import explain_replica_set
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.formats import dns_subdomain
 from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 
 CONTROLLER = "autoscaling"
 PAUSES = ("pause_autoscaler", "pause_expansion")  # Of an override.

@@ -8,15 +8,10 @@ from __future__ import annotations
 from fathom.explain.evidence import Evidence, ProcessState
 from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why.commands import word
-from fathom.explain.why_of.lookups import (
-    LEASES,
-    age_s,
-    generation_of,
-    last_decision,
-    observed_generation,
-)
+from fathom.explain.why_of.lookups import age_s, generation_of, last_decision, observed_generation
 from fathom.model.accounts import SYSTEM_NAMESPACE, is_lease_for
 from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.resource_names import LEASES
 
 SCHEDULER, CONTROLLERS = "scheduler", "controllers"
 OPERATOR = "a cluster operator"

@@ -15,16 +15,7 @@ from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
-from fathom.explain.why_of.lookups import (
-    NODES,
-    OVERRIDES,
-    PODS,
-    PROGRESS,
-    REPLICA_SETS,
-    ExplainPod,
-    owned_by,
-    ref,
-)
+from fathom.explain.why_of.lookups import NODES, OVERRIDES, PODS, PROGRESS, ExplainPod, owned_by, ref
 from fathom.explain.why_of.replicas import (
     ReplicaFacts,
     ready_count,
@@ -36,6 +27,7 @@ from fathom.kinds.override_scope import InScope, workload_in_scope
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.reasons import CRASH, IMAGE, PROBE, START, boundary_of
+from fathom.model.resource_names import REPLICA_SETS
 from fathom.model.times import timestamp
 
 CONTROLLER = "deployments"

@@ -17,20 +17,13 @@ from fathom.explain.why.answer import CauseGroup, Change, Explanation
 from fathom.explain.why.commands import Operation, job_replaced, word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
-from fathom.explain.why_of.lookups import (
-    JOBS,
-    PODS,
-    PROGRESS,
-    ExplainPod,
-    last_writer,
-    owned_by,
-    written_by,
-)
+from fathom.explain.why_of.lookups import PODS, PROGRESS, ExplainPod, last_writer, owned_by, written_by
 from fathom.explain.why_of.pod_causes import causes_of, grouped
 from fathom.explain.why_of.refusals import change_of_refusal, quota_ref, refusal_of
 from fathom.explain.why_of.replicas import ReplicaFacts, unready
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.resource_names import JOBS
 from fathom.model.times import timestamp
 
 CONTROLLER = "jobs"

@@ -14,15 +14,10 @@ from fathom.explain.why_of.deployments import explain_deployment
 from fathom.explain.why_of.endings import explain_deletion, explain_gone
 from fathom.explain.why_of.jobs import explain_job
 from fathom.explain.why_of.lookups import (
-    AUTOSCALERS,
-    BUDGETS,
-    DEPLOYMENTS,
-    JOBS,
     NAMESPACES,
     NODES,
     OVERRIDES,
     PODS,
-    REPLICA_SETS,
     ROLLOUTS,
     SERVICES,
     ExplainPod,
@@ -38,6 +33,7 @@ from fathom.explain.why_of.policy_rollouts import explain_policy_rollout
 from fathom.explain.why_of.replica_sets import explain_replica_set
 from fathom.explain.why_of.services import explain_service
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, uid_of
+from fathom.model.resource_names import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, REPLICA_SETS
 
 
 class Explain(Protocol):

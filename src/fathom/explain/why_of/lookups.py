@@ -10,16 +10,15 @@ from fathom.model.audit import AuditEntry
 from fathom.model.decision import SeenVersions
 from fathom.model.fields import steps_of, touching
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.resource_names import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, REPLICA_SETS, SLICES
 from fathom.model.times import SECOND_NS, moment_ns
 
 PODS, NODES, EVENTS = "pods", "nodes", "events"
-DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
-SERVICES, SLICES = "services", "endpointslices.discovery.k8s.io"
-AUTOSCALERS, BUDGETS = "horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy"
+SERVICES = "services"
 PROGRESS, ROLLOUTS = "workloadprogresses.fathom.dev", "policyrollouts.fathom.dev"
 OVERRIDES, POLICIES = "scheduleroverrides.fathom.dev", "schedulingpolicies.fathom.dev"
 RESOURCE_QUOTAS, TENANT_QUOTAS = "resourcequotas", "tenantquotas.fathom.dev"
-LEASES, NAMESPACES = "leases.coordination.k8s.io", "namespaces"
+NAMESPACES = "namespaces"
 CONFIG_MAPS, SECRETS = "configmaps", "secrets"
 
 # The kinds as caches and decisions name them.

@@ -11,17 +11,7 @@ from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, explained
 from fathom.explain.why_of.control_plane import OPERATOR, processes_of
-from fathom.explain.why_of.lookups import (
-    DEPLOYMENTS,
-    JOBS,
-    NODES,
-    OVERRIDES,
-    REPLICA_SETS,
-    ExplainPod,
-    last_writer,
-    ref,
-    title,
-)
+from fathom.explain.why_of.lookups import NODES, OVERRIDES, ExplainPod, last_writer, ref, title
 from fathom.kinds.override_changes import (
     AUTOSCALER,
     DEPLOYMENT_CONTROLLER,
@@ -42,6 +32,7 @@ from fathom.kinds.scheduler_override import (
 )
 from fathom.kinds.shape import read
 from fathom.model.objects import Key, Obj, key_of, labels_of, uid_of
+from fathom.model.resource_names import DEPLOYMENTS, JOBS, REPLICA_SETS
 from fathom.model.times import timestamp
 from fathom.model.well_known import POOL_LABEL, ZONE_LABEL
 

@@ -23,8 +23,8 @@ from fathom.model.objects import Key, Obj, key_of, lookup
 from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO, Quantity
 from fathom.model.reasons import QUOTA
+from fathom.model.resource_names import PRIORITY_CLASSES
 
-PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 BUILT_IN = "system-"  # What the names of classes begin with that always exist.
 
 

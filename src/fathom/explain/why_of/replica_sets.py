@@ -8,14 +8,7 @@ from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
-from fathom.explain.why_of.lookups import (
-    DEPLOYMENTS,
-    PODS,
-    ExplainPod,
-    controller_uid,
-    owned_by,
-    ref,
-)
+from fathom.explain.why_of.lookups import PODS, ExplainPod, controller_uid, owned_by, ref
 from fathom.explain.why_of.replicas import (
     ReplicaFacts,
     ready_count,
@@ -24,6 +17,7 @@ from fathom.explain.why_of.replicas import (
 )
 from fathom.explain.why_of.unreached import unreached_replicas
 from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.resource_names import DEPLOYMENTS
 
 CONTROLLER = "replicasets"
 

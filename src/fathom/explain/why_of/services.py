@@ -14,14 +14,7 @@ from fathom.explain.why.answer import CauseGroup, Change, DetailGroup, Explanati
 from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
-from fathom.explain.why_of.lookups import (
-    DEPLOYMENTS,
-    PODS,
-    SLICES,
-    ExplainPod,
-    ref,
-    shown_names,
-)
+from fathom.explain.why_of.lookups import PODS, ExplainPod, ref, shown_names
 from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
 from fathom.explain.why_of.service_levels import GATEWAY, burn_trouble, level_lines, silent_gateway
 from fathom.explain.why_of.unreached import (
@@ -33,6 +26,7 @@ from fathom.explain.why_of.unreached import (
 )
 from fathom.model.conditions import CONNECTIONS_FAIL, conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.model.resource_names import DEPLOYMENTS, SLICES
 from fathom.model.well_known import SERVICE_NAME_LABEL
 
 

@@ -17,15 +17,10 @@ from fathom.explain.why.answer import Explanation
 from fathom.explain.why_of.alike_pods import explain_waiting, waits_for_a_node
 from fathom.explain.why_of.kinds import EXPLAINERS, explain_object
 from fathom.explain.why_of.lookups import (
-    AUTOSCALERS,
-    BUDGETS,
     CLUSTER_SCOPED,
-    DEPLOYMENTS,
-    JOBS,
     NODES,
     OVERRIDES,
     PODS,
-    REPLICA_SETS,
     ROLLOUTS,
     SERVICES,
     ExplainPod,
@@ -34,6 +29,7 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.explain.why_of.unreached import GATEWAY_CAUSE
 from fathom.model.objects import Obj
+from fathom.model.resource_names import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, REPLICA_SETS
 
 
 def stuck(evidence: Evidence, *, explain_pod: ExplainPod | None = None) -> list[Explanation]:

@@ -8,8 +8,9 @@ from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import Change, Explanation
 from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import explained
-from fathom.explain.why_of.lookups import LEASES, ExplainPod, age_s
+from fathom.explain.why_of.lookups import ExplainPod, age_s
 from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.resource_names import LEASES
 
 # The controllers of Kubernetes may run beside fathom: whoever holds this lease runs these kinds.
 OTHERS = Key("kube-system", "kube-controller-manager")

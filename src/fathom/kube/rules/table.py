@@ -35,8 +35,7 @@ from fathom.kube.rules.workloads.stateful_and_daemon_sets import (
     PodTemplateRules,
     StatefulSetRules,
 )
-
-_RBAC = "rbac.authorization.k8s.io"
+from fathom.model.resource_names import RBAC_GROUP
 
 RULES: Mapping[str, KindRules] = MappingProxyType(
     {
@@ -68,10 +67,10 @@ RULES: Mapping[str, KindRules] = MappingProxyType(
         "leases.coordination.k8s.io": LeaseRules(),
         "poddisruptionbudgets.policy": PodDisruptionBudgetRules(),
         "priorityclasses.scheduling.k8s.io": PriorityClassRules(),
-        f"clusterroles.{_RBAC}": RoleRules(namespaced=False),
-        f"roles.{_RBAC}": RoleRules(namespaced=True),
-        f"clusterrolebindings.{_RBAC}": RoleBindingRules(namespaced=False),
-        f"rolebindings.{_RBAC}": RoleBindingRules(namespaced=True),
+        f"clusterroles.{RBAC_GROUP}": RoleRules(namespaced=False),
+        f"roles.{RBAC_GROUP}": RoleRules(namespaced=True),
+        f"clusterrolebindings.{RBAC_GROUP}": RoleBindingRules(namespaced=False),
+        f"rolebindings.{RBAC_GROUP}": RoleBindingRules(namespaced=True),
         **{kind.resource: OwnRules(kind.rules) for kind in KINDS if kind.rules is not None},
     }
 )

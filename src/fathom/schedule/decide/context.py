@@ -92,6 +92,16 @@ class Allowed(msgspec.Struct, frozen=True):
     scope: Pairs = ()
 
 
+Terms = tuple[NodeTerm, ...] | None  # None: every node.
+
+
+class DelayedClaim(msgspec.Struct, frozen=True):
+    """Where a claim that waits for its first consumer can get its volume."""
+
+    selected: str = ""  # The only node, if one was selected before.
+    offers: tuple[Terms, ...] = ()  # Else the nodes of any of these.
+
+
 class Volume(msgspec.Struct, frozen=True):
     """The nodes from which a claim's volume can be reached."""
 
@@ -99,6 +109,7 @@ class Volume(msgspec.Struct, frozen=True):
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # Topology label -> values, from the volume's labels.
     unbound: bool = False  # No volume yet, and nothing will provision one.
     missing: bool = False  # No such claim.
+    delayed: DelayedClaim | None = None  # No volume yet: it is bound or made where the pod goes.
 
 
 class PlacementContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from fathom.model.objects import Obj, labels_of, lookup
 from fathom.model.quantity import parse
 from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 from fathom.schedule.decide.context import Allowed, Avoided, Policy, Quota, QuotaLimit, Reserved, Volume
+from fathom.schedule.decide.delayed_claims import delayed_claim
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.read_shape import node_terms_of, units
 from fathom.schedule.decide.shape import Needs, Pairs
@@ -169,13 +170,17 @@ def override_name(override: SchedulerOverride) -> str:
     return f"{override.metadata.namespace}/{override.metadata.name}"
 
 
-def volume_of(claim: Obj | None, volumes: Mapping[str, Obj]) -> Volume:
-    """The nodes from which the volume behind a claim can be reached."""
+def volume_of(
+    claim: Obj | None, volumes: Mapping[str, Obj], classes: Mapping[str, Obj] | None = None
+) -> Volume:
+    """The nodes from which the volume behind a claim can be reached. `classes`: StorageClasses, by name;
+    None where nobody binds claims or provisions volumes."""
     if claim is None:
         return Volume(missing=True)
     bound = str(lookup(claim, "spec", "volumeName") or "")
     if not bound:
-        return Volume(unbound=True)
+        delayed = None if classes is None else delayed_claim(claim, volumes, classes)
+        return Volume(unbound=delayed is None, delayed=delayed)
     volume = volumes.get(bound)
     if volume is None:
         return Volume(unbound=True)

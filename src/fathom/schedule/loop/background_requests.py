@@ -15,6 +15,7 @@ class BackgroundRequests:
         self._moved = moved
         self._running: dict[int, asyncio.Task[None]] = {}  # By number: requests that have not ended.
         self._count = 0  # Only grows, so no number is used twice.
+        self.ending = False  # Those who wait for something else than an answer shall end now.
         self.binding = 0  # How many of them are batches of bindings; that number is limited.
 
     def fly(self, work: Coroutine[Any, Any, None]) -> None:
@@ -34,6 +35,7 @@ class BackgroundRequests:
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the requests; True if all of them have ended."""
+        self.ending = True
         if self._running:
             await asyncio.wait(tuple(self._running.values()), timeout=seconds)
         return not self._running
@@ -45,4 +47,5 @@ class BackgroundRequests:
             task.cancel()
         await asyncio.wait(running)
         self._running.clear()
+        self.ending = False
         self.binding = 0

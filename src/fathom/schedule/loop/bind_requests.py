@@ -15,17 +15,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from fathom.client.api import TIMEOUT_S, Api, Resource, own_resource
+from fathom.client.api import TIMEOUT_S, Api, own_resource
 from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
 from fathom.kinds import binding_batch
 from fathom.model.binding_checks import FENCE_LOST
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.reasons import FENCED
+from fathom.model.resources import PODS
 from fathom.model.well_known import DECISION_ANNOTATION
 
 BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
-PODS = Resource("", "v1", "pods")
 
 NO_BATCHES = "NoBatches"  # The server does not know BindingBatches.
 

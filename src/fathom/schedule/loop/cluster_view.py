@@ -25,6 +25,7 @@ from fathom.model.times import moment_ns
 from fathom.model.trust import lost_of
 from fathom.schedule.decide import rules
 from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.delayed_claims import delayed_claim, is_bound
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import Decider
 from fathom.schedule.decide.pods import PodView, ShapeReader
@@ -68,6 +69,7 @@ _EVENTS = {
     "SchedulerOverride": rules.OVERRIDE_CHANGED,
     "PersistentVolume": rules.VOLUME_CHANGED,
     "PersistentVolumeClaim": rules.VOLUME_CHANGED,
+    "StorageClass": rules.VOLUME_CHANGED,
 }
 
 
@@ -103,6 +105,7 @@ class ClusterView:
         self._own: dict[str, dict[Key, Any]] = {kind: {} for kind in _READ}
         self._volumes: dict[str, Obj] = {}
         self._claims: dict[Key, Obj] = {}
+        self._classes: dict[str, Obj] | None = None  # None: nobody binds claims here.
         self._namespaces: dict[str, Obj] = {}
         self._budgets: dict[Key, DisruptionBudget] = {}
         self._users: dict[str, str] = {}  # UID of a bound pod -> the overrides that it uses.
@@ -140,6 +143,8 @@ class ClusterView:
                 _keep(self._volumes, key_of(after or before or {}).name, after)
             case "PersistentVolumeClaim":
                 _keep(self._claims, key_of(after or before or {}), after)
+            case "StorageClass" if self._classes is not None:
+                _keep(self._classes, key_of(after or before or {}).name, after)
             case _ if kind in _READ:
                 self.consulted.put(kind, before, after)
                 if (
@@ -413,9 +418,35 @@ class ClusterView:
     def _volumes_of(self, pod: PodView) -> dict[tuple[str, str], Any]:
         namespace = pod.key.namespace
         return {
-            (namespace, claim): volume_of(self._claims.get(Key(namespace, claim)), self._volumes)
+            (namespace, claim): volume_of(
+                self._claims.get(Key(namespace, claim)), self._volumes, self._classes
+            )
             for claim in pod.shape.claims
         }
+
+    def follow_storage_classes(self) -> None:
+        """Others bind claims and provision volumes for the pods that are placed here."""
+        self._classes = {}
+
+    def delayed_claims(self, pod: PodView) -> list[Obj]:
+        """Its claims that wait for it, and are not bound yet."""
+        if self._classes is None:
+            return []
+        claims = [self._claims.get(Key(pod.key.namespace, name)) for name in pod.shape.claims]
+        return [
+            claim
+            for claim in claims
+            if claim is not None
+            and not is_bound(claim)
+            and delayed_claim(claim, self._volumes, self._classes) is not None
+        ]
+
+    def claim(self, key: Key) -> Obj | None:
+        return self._claims.get(key)
+
+    @property
+    def volumes(self) -> Mapping[str, Obj]:
+        return self._volumes
 
     def _objects(self, kind: str) -> list[Any]:
         """Sorted by key: the order must not depend on which object came first."""

@@ -1,6 +1,7 @@
 """Commits placements: sends a batch of bindings, and follows each until its outcome is known.
 
-    begin ──> Bound: the pod has landed
+    begin ──> volumes first, where claims wait for the pod (`volume_binding`)
+          ──> Bound: the pod has landed
           ├─> Refused: the room is freed, a node that refused is skipped for a while, the pod is retried
           └─> Unknown: the pod is read, the same binding is sent again, until it is one of the two
 
@@ -26,7 +27,9 @@ from fathom.schedule.loop.bind_requests import BindAnswer, BindSender, read_outc
 from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.schedule.loop.preemption import PreemptionLoop
 from fathom.schedule.loop.state import SchedulerState
+from fathom.schedule.loop.volume_binding import VolumeBinding
 
+VOLUMES_NOT_BOUND = "VolumesNotBound"  # Not a check of the server: the binding was not sent.
 # A refusal about a node brings new facts: the pod is retried at once, so often in a row, then with a backoff.
 AT_ONCE_MAX = 3
 # How often an unknown outcome is looked up; the pod stays assumed on its node meanwhile.
@@ -51,11 +54,24 @@ class Committing:
         self._api = api
         self._rng = rng
         self._sender = BindSender(api, timeout_s=state.rules.bind_timeout_s)
+        self._volumes = VolumeBinding(state, requests, api)
 
     def begin(self, sent: list[SentBinding]) -> None:
         """Send a batch in the background, while the next one is decided."""
-        self._requests.binding += 1
-        self._requests.fly(self._bind(sent))
+        later = [binding for binding in sent if self._volumes.is_needed(binding)]
+        for binding in later:
+            self._requests.fly(self._bind_with_volumes(binding))
+        if at_once := [binding for binding in sent if binding not in later] if later else sent:
+            self._requests.binding += 1
+            self._requests.fly(self._bind(at_once))
+
+    async def _bind_with_volumes(self, sent: SentBinding) -> None:
+        """Not counted as a binding under way until it is sent: a volume may take minutes."""
+        wrong = await self._volumes.get(sent)
+        if wrong:
+            self._conclude(sent, BindAnswer("Refused", check=VOLUMES_NOT_BOUND, message=wrong))
+        elif wrong is not None:
+            await self._commit([sent])
 
     async def _bind(self, sent: list[SentBinding]) -> None:
         try:

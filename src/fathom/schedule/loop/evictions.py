@@ -27,9 +27,9 @@ from fathom.model.decision import Result
 from fathom.model.errors import ApiError
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resources import PODS
 from fathom.schedule.decide.preempt import DisruptionBudget, Preemption, Victim
 from fathom.schedule.decide.read_shape import selector_of
-from fathom.schedule.loop.bind_requests import PODS
 
 # Nothing is evicted while the view of one of these is too old.
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fathom.client.api import Api, Resource
+from fathom.client.api import Api
 from fathom.client.outcomes import Conflict
 from fathom.model.conditions import (
     BLOCKED_BY_POLICY,
@@ -25,12 +25,10 @@ from fathom.model.conditions import (
     set_condition,
 )
 from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.resources import EVENTS, PODS
 from fathom.model.times import timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.seams.outside import Clock, Ids
-
-PODS = Resource("", "v1", "pods")
-EVENTS = Resource("", "v1", "events")
 
 SCHEDULED, RETRYING, QUEUED = "PodScheduled", SCHEDULING_RETRYING, "Queued"
 

@@ -27,7 +27,7 @@ from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.loop.metrics import measure_scheduler
 from fathom.schedule.loop.scheduler import CurrentRules, Scheduler
 from fathom.schedule.loop.user_rules import installed_rules
-from fathom.schedule.loop.watched_kinds import KINDS
+from fathom.schedule.loop.watched_kinds import KINDS, STORAGE_CLASS
 from fathom.seams.process import Inside
 
 
@@ -43,7 +43,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str = "api"
     timing: Timing = Timing()
     own_kinds: bool = True  # False where the server is not fathom's.
-    attached_kinds: tuple[str, ...] = ()  # The kinds of fathom.dev that are installed there as CRDs.
+    attached_kinds: tuple[str, ...] = ()  # Kinds that may be followed there: CRDs of ours, StorageClass.
     resync_s: float = 0.0
     drain_s: float = 10.0
     batch_max: int = 256
@@ -83,9 +83,10 @@ class SchedulerProcess:
             observer=observer,
             pace=ListPace(resync=settings.resync_s),
         )
-        for kind in KINDS:
-            is_own = kind.resource.group == "fathom.dev"
-            if settings.own_kinds or not is_own or kind.name in settings.attached_kinds:
+        for kind in (*KINDS, STORAGE_CLASS):
+            own, delayed = kind.resource.group == "fathom.dev", kind is STORAGE_CLASS
+            wanted = settings.own_kinds if own else not delayed
+            if wanted or kind.name in settings.attached_kinds:
                 self.caches.add(kind.name, CacheScope(kind.resource), indexes={})
         self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
         measure_caches(inside.metrics, self.caches, counts, inside.outside.clock)

@@ -29,6 +29,7 @@ from fathom.schedule.loop.pod_status_writer import PodStatusWriter
 from fathom.schedule.loop.queue import SchedulingQueue
 from fathom.schedule.loop.raised_priorities import RaisedPriority
 from fathom.schedule.loop.refused_nodes import RefusedNodes
+from fathom.schedule.loop.watched_kinds import STORAGE_CLASS
 from fathom.seams.process import Inside
 
 CONTROLLER = "scheduler"
@@ -75,6 +76,8 @@ class SchedulerState:
         self.clock = inside.outside.clock
         self.counts = SchedulerCounts()
         self.known = ClusterView(tie_seed=inside.streams.stream("ties").getrandbits(31), rules=judging)
+        if STORAGE_CLASS.name in caches.kinds:
+            self.known.follow_storage_classes()
         self.pods = PodMoves(SchedulingQueue(inside.streams.stream("line")))
         self.queue = self.pods.queue  # These four are to be read only.
         self.waiting = self.pods.waiting

@@ -12,6 +12,7 @@ from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
 from fathom.sim.checkers.conditions import (
     ConditionsDoNotVanish,
+    ConditionsFollowGenerations,
     ConditionsStayAsTheyAre,
     GenerationsAreCounted,
     TimesMoveWithTheirStatus,
@@ -43,7 +44,7 @@ from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreColle
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
-from fathom.sim.checkers.records import RecordsAreTrue
+from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
@@ -68,6 +69,7 @@ def at_home() -> list[Checker]:
         StatusIsNotRewritten(),
         ConditionsStayAsTheyAre(),
         ConditionsDoNotVanish(),
+        ConditionsFollowGenerations(),
         WholeListsAreGuarded(),
         LeavingEndpointsAreNotReady(),
         ListedBeforeLetGo(),
@@ -88,6 +90,7 @@ def at_home() -> list[Checker]:
         ReadsAreDeclared(),
         StatusesMatchObjects(),
         RecordsAreTrue(),
+        OwnDeletesAreKnown(),
         EveryWriteHasItsDecision(),
         EveryEventHasItsDecision(),
         ProposedChangesHelp(),

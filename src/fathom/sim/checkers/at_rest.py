@@ -32,6 +32,11 @@ class AtRest(Checker):
         return self.at_rest(objects_of(entries), world.now_s)
 
 
+def of_resource(objects: Objects, resource: str) -> list[Obj]:
+    """The objects of one resource: 'pods', 'deployments.apps'."""
+    return [obj for path, obj in objects.items() if path.startswith(f"{resource}/")]
+
+
 def objects_of(entries: Iterable[Entry]) -> Objects:
     """The API's objects among the entries of a store."""
     paths = ((entry.key.removeprefix(REGISTRY), entry) for entry in entries)

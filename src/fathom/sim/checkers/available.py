@@ -9,7 +9,7 @@ import msgspec
 
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.objects import Obj, lookup, uid_of
-from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Found, Seen
 

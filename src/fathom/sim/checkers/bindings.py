@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-
-if TYPE_CHECKING:
-    from fathom.sim.world.world import World
+from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
+from fathom.sim.world.invariants import Finding, Found, Seen
 
 # A scheduler may not know of a node's newer labels and taints: the longest that a watch is held back.
 KNOWN_S = 90.0
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-class BoundWhereItMayBe(Checker):
+class BoundWhereItMayBe(AtRest):
     """The server's guarantees hold at the commit itself: the pod is not being deleted, the node takes pods,
     its ports are free. Rules that only schedulers check (selectors, taints) hold for what they can know by
     then."""
@@ -47,8 +44,8 @@ class BoundWhereItMayBe(Checker):
         clash = None if ended else self._take_ports(change, node_name, new)
         return (clash or self._check_binding(change, node_name, new)) if bound else None
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        for pod in world.list("pods"):
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        for pod in of_resource(objects, "pods"):
             conditions = lookup(pod, "status", "conditions") or ()
             statuses = [
                 str(condition["status"])

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.times import SECOND_NS, duration_ns
 from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
 
 MARK = "fathom.dev/break-glass"
-_RBAC = "rbac.authorization.k8s.io"
 MARKED = frozenset(
     {
-        f"roles.{_RBAC}",
-        f"rolebindings.{_RBAC}",
-        f"clusterroles.{_RBAC}",
-        f"clusterrolebindings.{_RBAC}",
+        f"roles.{RBAC_GROUP}",
+        f"rolebindings.{RBAC_GROUP}",
+        f"clusterroles.{RBAC_GROUP}",
+        f"clusterrolebindings.{RBAC_GROUP}",
         "serviceaccounts",
     }
 )

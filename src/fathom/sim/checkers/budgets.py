@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup
+from fathom.model.resource_names import BUDGETS
 from fathom.model.selectors import LabelSelector
 from fathom.sim.world.invariants import Checker, Found, Seen
 
-BUDGETS = "poddisruptionbudgets.policy"
 # `disruptionsAllowed` is raised from a cache that is at most ten seconds old; the write itself takes a while.
 FRESH_S = 20.0
 

@@ -1,13 +1,15 @@
-"""Caches never go back, never add deleted objects, skip no change; and at rest they equal the store."""
+"""Caches never go back, never add deleted objects, skip no change, take no object for another, are as new as
+they say; and at rest they equal the store."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from fathom.cache.caches import Caches
-from fathom.cache.observer import CacheEvent, CacheFailed, HandlerFailed, Listed, Resumed
+from fathom.cache.observer import CacheEvent, CacheFailed, CacheProbed, HandlerFailed, Listed, Resumed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.violation import Violation
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 BACK = "informer revision never goes back"
 DEAD = "no ADDED for a dead UID"
 CHAIN = "each cache change starts from the state of the last one"
+ONE = "each cache change is of one object"
+PROBED = "a cache that was asked for has what the server had"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
 
@@ -35,12 +39,20 @@ class CachesAreTrue(Checker):
 
     def __init__(self) -> None:
         self.deaths: dict[str, int] = {}  # UID -> the revision that removed it.
+        self._newest: dict[str, list[tuple[float, int]]] = {}  # Resource -> when it changed, and to what.
         self.sights: dict[str, CacheInspector] = {}  # By process: of its newest incarnation.
 
     def commit(self, change: Seen) -> Found:
         if change.old is not None and (change.new is None or uid_of(change.new) != uid_of(change.old)):
             self.deaths[uid_of(change.old)] = change.revision
+        self._newest.setdefault(change.resource, []).append((change.at_s, change.revision))
         return None
+
+    def newest_at(self, resource: str, at_s: float) -> int:
+        """The revision of the resource's last change before a moment."""
+        changes = self._newest.get(resource, [])
+        before = bisect_left(changes, (at_s, 0))
+        return changes[before - 1][1] if before else 0
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         """Also checks processes without a `CacheInspector`: their caches are read from their state."""
@@ -80,8 +92,20 @@ class CacheInspector:
                 self._broken(NOTICED, f"a handler of {kind} failed: {error}")
             case CacheFailed(kind=kind, error=error) if not error[:1].isdigit() and not _is_expected(error):
                 self._broken(NOTICED, f"the reflector of {kind} failed: {error}")
+            case CacheProbed(kind=kind, met=True, took_s=took_s):
+                self._probed(kind, took_s)
             case _:
                 pass
+
+    def _probed(self, kind: str, took_s: float) -> None:
+        """A read without a revision sees every write before it, whatever the server's cache has: so does the
+        cache that has reached its revision."""
+        assert self.caches is not None
+        scope = self.caches.scope(kind)
+        had = self._checker.newest_at(scope.resource.name, self._engine.since_s - took_s)
+        has = self.caches.snapshot().revision(kind)
+        if not scope.selects and not scope.namespace and has < had:
+            self._broken(PROBED, f"the server had {kind} at revision {had}; the cache says so, and has {has}")
 
     def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         subject = after if after is not None else before
@@ -93,6 +117,8 @@ class CacheInspector:
                 CHAIN,
                 f"{kind} {'/'.join(key)}: handlers had {_at(last_seen)}, the change is from {_at(before)}",
             )
+        if before is not None and after is not None and uid_of(before) != uid_of(after):
+            self._broken(ONE, f"{kind} {'/'.join(key)} changed into another object of the name")
         if after is None:
             self._last_seen.pop((kind, key), None)
             return

@@ -69,6 +69,24 @@ class GenerationsAreCounted(Checker):
         return None
 
 
+class ConditionsFollowGenerations(Checker):
+    """A condition that says which generation it is about does not give way to one about an older generation,
+    or about none: its writer has not seen what the other saw. People may write what they like."""
+
+    name = "a condition is not replaced by one about an older generation"
+
+    def commit(self, change: Seen) -> Found:
+        before, after = _conditions(change.old), _conditions(change.new)
+        if not before or not after or before is after or before == after or change.by == DRIVER:
+            return None
+        was = {condition.get("type"): int(condition.get("observedGeneration") or 0) for condition in before}
+        for condition in after:
+            kind, about = condition.get("type"), int(condition.get("observedGeneration") or 0)
+            if about < was.get(kind, 0):
+                return f"{_actor(change)} set {kind}, about generation {was[kind]}, to one about {about}"
+        return None
+
+
 class ConditionsStayAsTheyAre(Checker):
     """Several controllers write their own conditions into one list of an object. A controller that writes
     back the whole list as it read it undoes another's write since then: a condition is again exactly, times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from typing import Any
 
 from fathom.agent.node import status_changed
@@ -14,9 +15,10 @@ from fathom.control.process import Controllers
 from fathom.gateway.controller import Gateway
 from fathom.model.body import decode_json
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resource_names import LEASES
 from fathom.model.well_known import DECISION_ANNOTATION, DECISION_HEADER
 from fathom.schedule.loop.process import SchedulerProcess
-from fathom.sim.checkers.leaders import EVENTS, FENCES, LEASES
+from fathom.sim.checkers.leaders import EVENTS, FENCES
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.servers import SimServer
 from fathom.sim.world.world import World
@@ -31,16 +33,20 @@ class EveryWriteHasItsDecision(Checker):
     name = "every write has its decision"
 
     def begin(self, world: World) -> None:
-        self._engine = world.engine
+        self.judge_by(_is_ours_in(world), world.engine.journals.recorded)
+
+    def judge_by(self, is_ours: Callable[[Seen], bool], recorded: Container[str]) -> None:
+        """`recorded`: ids of decisions."""
+        self._is_ours, self._recorded = is_ours, recorded
 
     def concerns(self, resource: str) -> bool:
         return resource not in ASIDE
 
     def commit(self, change: Seen) -> Found:
-        if not isinstance(self._engine.processes[change.by].state, OURS) or is_heartbeat(change):
+        if not self._is_ours(change) or is_heartbeat(change):
             return None
         decision = decision_of(change)
-        if decision is None or decision in self._engine.journals.recorded:
+        if decision is None or (decision and decision in self._recorded):
             return None
         if decision:
             return f"{change.by} wrote {change.path} by decision {decision}, which no journal has"
@@ -53,24 +59,33 @@ class EveryEventHasItsDecision(Checker):
     name = "every Event has its decision"
 
     def begin(self, world: World) -> None:
-        self._engine = world.engine
+        self.judge_by(_is_ours_in(world), world.engine.journals.recorded)
+
+    def judge_by(self, is_ours: Callable[[Seen], bool], recorded: Container[str]) -> None:
+        """`recorded`: ids of decisions."""
+        self._is_ours, self._recorded = is_ours, recorded
 
     def concerns(self, resource: str) -> bool:
         return resource in EVENTS
 
     def commit(self, change: Seen) -> Found:
         # Events that have expired are deleted, by nobody's decision.
-        if change.new is None or not isinstance(self._engine.processes[change.by].state, OURS):
+        if change.new is None or not self._is_ours(change):
             return None
         reported = str(lookup(change.new, "metadata", "annotations", DECISION_ANNOTATION) or "")
         about = f"{change.by} wrote the Event {change.new.get('reason')} ({change.path})"
         if not reported:
             return f"{about} without naming the decision that it reports"
-        if reported not in self._engine.journals.recorded:
+        if reported not in self._recorded:
             return f"{about} by decision {reported}, which no journal has"
         if (named := dict(change.headers).get(DECISION_HEADER, "")) != reported:
             return f"{about} by decision {reported}, and its request names {named or 'none'}"
         return None
+
+
+def _is_ours_in(world: World) -> Callable[[Seen], bool]:
+    processes = world.engine.processes
+    return lambda change: isinstance(processes[change.by].state, OURS)
 
 
 def decision_of(change: Seen) -> str | None:

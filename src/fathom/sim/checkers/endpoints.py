@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.model.resource_names import SLICES
 from fathom.model.well_known import SERVICE_NAME_LABEL
 from fathom.sim.world.invariants import Checker, Found, Seen
 
-SLICES, SERVICES = "endpointslices.discovery.k8s.io", "services"
+SERVICES = "services"
 
 
 class LeavingEndpointsAreNotReady(Checker):

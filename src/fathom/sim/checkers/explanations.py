@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from fathom.explain.questions import why
+from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
-from fathom.sim.checkers.statuses import DEPLOYMENTS, JOBS, REPLICA_SETS
+from fathom.model.resource_names import DEPLOYMENTS, JOBS, REPLICA_SETS
+from fathom.model.times import moment_ns
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import Checker, Finding
 from fathom.sim.world_evidence import world_evidence
@@ -26,10 +28,14 @@ class NoTroubleIsHidden(Checker):
     name = "a subject that is not as wanted never gets 'all is well'"
     patience_s = 120.0  # As with statuses: a clock that was wrong, a node that came back.
 
+    def __init__(self, *kinds: str) -> None:
+        """Of these kinds; without any, of all."""
+        self._kinds = kinds or (*TROUBLED,)
+
     def settled(self, world: World) -> Iterable[str | Finding]:
-        for resource, troubled in TROUBLED.items():
+        for resource in self._kinds:
             for obj in world.list(resource):
-                trouble = troubled(world, obj)
+                trouble = TROUBLED[resource](world, obj)
                 if trouble and (finding := _hidden(world, resource, obj, trouble)):
                     yield finding
 
@@ -146,6 +152,24 @@ def _rollout(world: World, rollout: Obj) -> str:
     return "" if exists or phase == "Complete" else f"its policy {policy} does not exist"
 
 
+def _override(world: World, override: Obj) -> str:
+    status = override.get("status") or {}
+    end_ns = moment_ns(status.get("expiresAt"))
+    if lookup(status, "approval") is not None and lookup(status, "approval", "approved") is not True:
+        return "nobody has approved it"
+    if status.get("residue"):
+        return "effects of it are left"
+    if end_ns is not None and end_ns <= world.engine.epoch_ns + world.engine.now_ns:
+        return "it has ended"
+    declined = [each for each in status.get("acknowledgements") or () if each.get("state") == "Declined"]
+    if declined:
+        return f"{declined[0].get('controller')} has declined it"
+    kind, _, name = str(lookup(override, "spec", "target")).partition("/")
+    resource = {"deployment": DEPLOYMENTS, "replicaset": REPLICA_SETS, "job": JOBS, "node": "nodes"}.get(kind)
+    place = Key("" if kind == "node" else key_of(override).namespace, name)
+    return f"its target {kind}/{name} does not exist" if resource and not world.get(resource, place) else ""
+
+
 TROUBLED: dict[str, Callable[[World, Obj], str]] = {
     DEPLOYMENTS: _deployment,
     REPLICA_SETS: _replica_set,
@@ -154,6 +178,7 @@ TROUBLED: dict[str, Callable[[World, Obj], str]] = {
     "horizontalpodautoscalers.autoscaling": _autoscaler,
     "poddisruptionbudgets.policy": _budget,
     "policyrollouts.fathom.dev": _rollout,
+    OVERRIDES: _override,
     "nodes": _node,
     "pods": _pod,
 }

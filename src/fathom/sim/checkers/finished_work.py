@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.resource_names import JOBS
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
-from fathom.sim.checkers.workloads import JOBS, PODS, owner_uid
+from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resource_names import LEASES
 from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 FENCES = "fences.fathom.dev"
-LEASES = "leases.coordination.k8s.io"
 EVENTS = frozenset({"events", "events.events.k8s.io"})
 LASTS = ("spec", "leaseDurationSeconds")
 

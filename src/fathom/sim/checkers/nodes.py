@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.resource_names import LEASES
+from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
-if TYPE_CHECKING:
-    from fathom.sim.world.world import World
-
-LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
+NODE_LEASES = "kube-node-lease"
 # NoExecute taints, and for how long the store must not have seen the node's lease renewed. The controller
 # learns of a renewal later than the store, never sooner. Lost needs another source of evidence besides.
 DRIVEN = {"node.kubernetes.io/unreachable": 40.0, "fathom.dev/lost": 75.0}
@@ -129,20 +127,22 @@ def _keys(node: Obj) -> set[str]:
     return {str(taint.get("key")) for taint in lookup(node, "spec", "taints") or ()}
 
 
-class EveryWorkloadIsServed(Checker):
+class EveryWorkloadIsServed(AtRest):
     """At rest: every Deployment has as many ready pods as it wants, each on a reachable node."""
 
     name = "every workload has its replicas"
     patience_s = 400.0  # A node may first have to become Lost, and a rollout's deadline to pass.
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        ready_nodes = {key_of(node).name for node in world.list("nodes") if is_true(node, "Ready")}
-        for deployment in world.list("deployments.apps"):
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        nodes = of_resource(objects, "nodes")
+        ready_nodes = {key_of(node).name for node in nodes if is_true(node, "Ready")}
+        for deployment in of_resource(objects, "deployments.apps"):
             key, wanted = key_of(deployment), int(lookup(deployment, "spec", "replicas") or 0)
             pods = [
                 pod
-                for pod in world.list("pods", key.namespace)
-                if (metadata(pod).get("labels") or {}).get("app") == key.name
+                for pod in of_resource(objects, "pods")
+                if key_of(pod).namespace == key.namespace
+                and (metadata(pod).get("labels") or {}).get("app") == key.name
                 and not is_deleting(pod)
                 and is_true(pod, "Ready")
                 and lookup(pod, "spec", "nodeName") in ready_nodes

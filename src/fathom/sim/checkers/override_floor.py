@@ -10,6 +10,7 @@ import msgspec
 
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import ACTOR_HEADER, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 from fathom.sim.checkers.override_effects import ACCOUNT, LATE_S, MADE_BY, ROUTES, USED, evicted_for
@@ -18,7 +19,6 @@ from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
 
 LIMITS = "steeringlimits.fathom.dev"
-DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 SEEN_S = 10.0  # As old as a cache may be on which an eviction rests, or a workload's place.
 PLACES = {"node": "kubernetes.io/hostname", "zone": ZONE_LABEL, "pool": POOL_LABEL}
 SCOPES = {**PLACES, "region": REGION_LABEL}

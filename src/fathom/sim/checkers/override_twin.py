@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from fathom.model.objects import Obj, key_of, lookup, metadata
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.seams.streams import Streams
 from fathom.sim.checkers.override_effects import ACCOUNT, MADE_BY, ROUTES, USED
 from fathom.sim.world.invariants import Checker, Finding
@@ -15,12 +16,11 @@ from fathom.sim.world.oracle import Seeded
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-_RBAC = "rbac.authorization.k8s.io"
 ROLES = {
-    "Role": f"roles.{_RBAC}",
-    "RoleBinding": f"rolebindings.{_RBAC}",
-    "ClusterRole": f"clusterroles.{_RBAC}",
-    "ClusterRoleBinding": f"clusterrolebindings.{_RBAC}",
+    "Role": f"roles.{RBAC_GROUP}",
+    "RoleBinding": f"rolebindings.{RBAC_GROUP}",
+    "ClusterRole": f"clusterroles.{RBAC_GROUP}",
+    "ClusterRoleBinding": f"clusterrolebindings.{RBAC_GROUP}",
     "ServiceAccount": "serviceaccounts",
 }
 DEADLINE_S = 1800.0  # As of every scenario.

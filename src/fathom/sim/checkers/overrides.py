@@ -12,6 +12,7 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
+from fathom.sim.checkers.explanations import NoTroubleIsHidden
 from fathom.sim.checkers.override_effects import LATE_S, WITH_EFFECTS, effects_on, evicted_for
 from fathom.sim.checkers.override_floor import (
     BlastRadiusWithinLimits,
@@ -212,4 +213,5 @@ def of_overrides() -> list[Checker]:
         EffectsCarryTheUid(),
         BlastRadiusWithinLimits(),
         LastHealthyReplicaStays(),
+        NoTroubleIsHidden(OVERRIDES),
     ]

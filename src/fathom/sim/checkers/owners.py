@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from fathom.api.resource_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.sim.checkers.capacity import LEDGERS
+from fathom.model.resource_names import DEFINITIONS
+from fathom.sim.checkers.at_rest import RECORDS, AtRest, Objects, of_resource
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-from fathom.sim.world.store_link import at_once
-
-if TYPE_CHECKING:
-    from fathom.sim.world.world import World
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-# The server's own records: they have neither UID nor owners.
-RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
 EVENTS = frozenset({"events", "events.events.k8s.io"})
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # Finalizers whose controllers run in every world that uses them: none may hold an object for ever.
 OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tracking"})
 
@@ -117,19 +109,18 @@ def _blocks(obj: Obj, owner: str) -> bool:
     )
 
 
-class NothingIsHeldBack(Checker):
+class NothingIsHeldBack(AtRest):
     """At rest: an object in deletion has a finalizer that is not in `OURS`, or is a pod on an unreachable
     node. Any other should be gone."""
 
     name = "deleted objects are gone when settled"
     patience_s = 120.0
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        page = at_once(world.engine.store.range(REGISTRY))
-        unreachable = {key_of(node).name for node in world.list("nodes") if not _is_reachable(node)}
-        for entry in page.entries:
-            obj, path = entry.body.obj, entry.key.removeprefix(REGISTRY)
-            if not is_deleting(obj) or path.partition("/")[0] in RECORDS:
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        nodes = of_resource(objects, "nodes")
+        unreachable = {key_of(node).name for node in nodes if not _is_reachable(node)}
+        for path, obj in objects.items():
+            if not is_deleting(obj):
                 continue
             foreign = [
                 finalizer for finalizer in metadata(obj).get("finalizers") or () if finalizer not in OURS

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from fathom.controllers.deployment.revisions import template_of
 from fathom.model.objects import Obj, lookup, metadata, uid_of
-from fathom.sim.checkers.statuses import DEPLOYMENTS, PROGRESS, REPLICA_SETS
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
+from fathom.sim.checkers.statuses import PROGRESS
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Found, Seen
 

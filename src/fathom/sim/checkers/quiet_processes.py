@@ -9,9 +9,9 @@ from fathom.api.resource_cache import REGISTRY
 from fathom.control.process import Controllers
 from fathom.control.retry import Retry, RetryTrouble
 from fathom.model.objects import Key, lookup, uid_of
+from fathom.model.resource_names import LEASES
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
-from fathom.sim.checkers.leaders import LEASES
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
 from fathom.sim.world.store_link import at_once
 

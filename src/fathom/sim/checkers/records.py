@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions, Subject
 from fathom.model.objects import Key, Obj, is_deleting, metadata, uid_of
 from fathom.model.well_known import DECISION_HEADER
-from fathom.sim.world.invariants import Checker, Found, Seen, place_of
+from fathom.sim.world.invariants import NOBODY_KNOWS, Checker, Found, Seen, place_of
 from fathom.sim.world.violation import Violation
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class RecordsAreTrue(Checker):
         self._states: dict[tuple[str, Key], list[ObjectState]] = {}  # By resource and key, in order.
         self._decisions: dict[str, str] = {}  # Id -> the controller that decided.
         self._makers: dict[str, str] = {}  # UID of an object -> the decision by which it was created.
+        self.newest = 0  # What the store has reached.
+        self.complete = True  # Every decision is on record: one that is not here was somebody else's.
         # Decision, resource and key of each commit that created or removed something: other writes of one
         # decision about one object cannot be told apart.
         self._carried_out: set[tuple[str, str, str, Key]] = set()
@@ -56,30 +58,43 @@ class RecordsAreTrue(Checker):
         world.engine.record_readers.append(self)
 
     def commit(self, change: Seen) -> Found:
+        self.newest = max(self.newest, change.revision)
         obj = change.new if change.new is not None else change.old or {}
         state = _state(change.revision, obj, exists=change.new is not None)
         self._states.setdefault((change.resource, change.key), []).append(state)
         named = dict(change.headers).get(DECISION_HEADER, "")
         if named and (verb := _verb(change)):
             self._carried_out.add((verb, named, change.resource, change.key))
-        if change.old is None:
+        if change.old is None and change.by != NOBODY_KNOWS:
             self._makers[uid_of(obj)] = named
         return None
 
     # Called by the processes' journals.
 
     def decided(self, process: SimProcess, decision: Decision) -> None:
-        self._decisions[decision.id] = decision.controller
-        for wrong in self._wrong_in(decision):
-            self._broken(process, f"{decision.controller} about {_path(decision.subject)}: {wrong}")
+        self.newest = self._engine.store.newest
+        for wrong in self.wrong_decision(decision):
+            self._broken(process, wrong)
 
     def concluded(self, process: SimProcess, outcome: Outcome) -> None:
+        if wrong := self.wrong_conclusion(outcome):
+            self._broken(process, wrong)
+
+    # What is wrong with a record; all commits that it names were seen before.
+
+    def wrong_decision(self, decision: Decision) -> Iterator[str]:
+        self._decisions[decision.id] = decision.controller
+        for wrong in self._wrong_in(decision):
+            yield f"{decision.controller} about {_path(decision.subject)}: {wrong}"
+
+    def wrong_conclusion(self, outcome: Outcome) -> str:
         if outcome.id not in self._decisions:
-            self._broken(process, f"the outcome {outcome.result} is of no recorded decision: {outcome.id}")
-        elif outcome.result in WRITTEN and (wrong := self._wrong_outcome(outcome)):
-            self._broken(process, f"the decision {outcome.id} was {outcome.result}, but {wrong}")
-        elif outcome.result == "rejected" and self._was_carried_out(outcome):
-            self._broken(process, f"the decision {outcome.id} was rejected, but it was carried out")
+            return f"the outcome {outcome.result} is of no recorded decision: {outcome.id}"
+        if outcome.result in WRITTEN and (wrong := self._wrong_outcome(outcome)):
+            return f"the decision {outcome.id} was {outcome.result}, but {wrong}"
+        if outcome.result == "rejected" and self._was_carried_out(outcome):
+            return f"the decision {outcome.id} was rejected, but it was carried out"
+        return ""
 
     def _was_carried_out(self, outcome: Outcome) -> bool:
         written = outcome.object
@@ -95,8 +110,8 @@ class RecordsAreTrue(Checker):
             newest = max(versions.revision, versions.applied)
             if versions.applied and versions.applied <= versions.revision:
                 yield f"{kind} is complete up to {versions.revision}, but applied only to {versions.applied}"
-            if newest > self._engine.store.newest:
-                yield f"it saw {kind} at {newest}, but the store is at {self._engine.store.newest}"
+            if newest > self.newest:
+                yield f"it saw {kind} at {newest}, but the store is at {self.newest}"
         yield from self._wrong_subject(decision)
         for considered in (*decision.policies, *decision.overrides, *decision.quotas):
             if considered.resource or considered.name != BUILT_IN:
@@ -148,6 +163,8 @@ class RecordsAreTrue(Checker):
         if outcome.verb != "create" or written.uid not in self._makers:
             return ""
         made_by = self._decisions.get(self._makers[written.uid], "somebody else")
+        if not self.complete and self._makers[written.uid] not in self._decisions:
+            return ""
         return "" if made_by == self._decisions[outcome.id] else f"{made_by} made {_path(written)}"
 
     # States.
@@ -161,6 +178,44 @@ class RecordsAreTrue(Checker):
 
     def _broken(self, process: SimProcess, message: str) -> None:
         self._engine.broken(Violation(self.name, f"{process.name}: {message}", self._engine.since_s))
+
+
+class OwnDeletesAreKnown(Checker):
+    """Who has deleted an object knows it when it decides next about the same subject: it does not delete it
+    again. A process that has started anew may, and one that was not told."""
+
+    name = "no decision deletes again what its maker has deleted"
+
+    def __init__(self) -> None:
+        self._decisions: dict[str, Decision] = {}
+        self._begun: dict[str, str] = {}  # UID -> the decision by which its deletion began.
+        self._deleted: set[tuple[object, ...]] = set()  # By whom, about what, and which.
+
+    def begin(self, world: World) -> None:
+        self._engine: Engine = world.engine
+        world.engine.record_readers.append(self)
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is not None and _verb(change) == "delete":
+            self._begun.setdefault(uid_of(change.old), dict(change.headers).get(DECISION_HEADER, ""))
+        return None
+
+    def decided(self, process: SimProcess, decision: Decision) -> None:
+        self._decisions[decision.id] = decision
+
+    def concluded(self, process: SimProcess, outcome: Outcome) -> None:
+        decision, deleted = self._decisions.get(outcome.id), outcome.object
+        if decision is None or deleted is None or not deleted.uid or outcome.verb != "delete":
+            return
+        about = _path(decision.subject), decision.controller
+        which = process.name, process.incarnation, *about, deleted.resource, deleted.uid
+        if outcome.result != "committed":
+            return
+        if self._begun.get(deleted.uid) == outcome.id:
+            self._deleted.add(which)
+        elif which in self._deleted:
+            told = f"{decision.controller} deleted {_path(deleted)} again, for {about[0]}"
+            self._engine.broken(Violation(self.name, f"{process.name}: {told}", self._engine.since_s))
 
 
 def _state(revision: int, obj: Obj, *, exists: bool = True) -> ObjectState:

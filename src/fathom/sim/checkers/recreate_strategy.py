@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,18 +11,18 @@ from fathom.controllers.deployment.proportions import max_unavailable, most_of, 
 from fathom.controllers.deployment.revisions import HASH_LABEL, split, template_of
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.conditions import find_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
+from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
 from fathom.sim.checkers.workloads import PODS, owner_uid
+from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-
-if TYPE_CHECKING:
-    from fathom.sim.world.world import World
-
-DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
-
 
 # Without faults, every process has seen a change after this time at most.
 KNOWN_S = 1.0
+# No view that a revision is made smaller from is older, with the time that the request takes.
+VIEW_S = FRESH_S + 5.0
 
 
 class _DeploymentState(msgspec.Struct):
@@ -114,16 +114,70 @@ class MinimumAvailable(_Rollouts):
         return f"{change.key.name} was removed: {remaining} ready pods are left, {state.least} are required"
 
 
-class RolledOut(Checker):
+class AvailablePodsAreKept(Checker):
+    """Who makes a revision smaller looks at the pods, not only at the counts of its status: it takes no pod
+    that has long been ready where too few would be left, even with all that were ready a moment ago."""
+
+    name = "no revision shrinks below the minimum available"
+    resources = frozenset({DEPLOYMENTS, REPLICA_SETS, PODS})
+
+    def __init__(self) -> None:
+        self._least: dict[str, int] = {}  # Deployment's UID -> the fewest that it ever required.
+        self._sizes: dict[str, dict[str, int]] = {}  # Deployment's UID -> ReplicaSet's UID -> its size.
+        # ReplicaSet's UID -> pod's UID -> since when it is ready, until when it was.
+        self._ready: dict[str, dict[str, tuple[float, float]]] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == PODS:
+            self._pod_changed(change)
+        elif change.new is not None and change.resource == DEPLOYMENTS:
+            least, uid = wanted_of(change.new) - max_unavailable(change.new), uid_of(change.new)
+            self._least[uid] = min(least, self._least.get(uid, least))
+        elif change.new is not None:
+            return self._resized(change, change.new)
+        return None
+
+    def _pod_changed(self, change: Seen) -> None:
+        pod = change.new or change.old or {}
+        ready = self._ready.setdefault(owner_uid(pod), {})
+        since_s, until_s = ready.get(uid_of(pod), (change.at_s, -math.inf))
+        if change.new is not None and is_active(change.new) and is_ready(change.new):
+            ready[uid_of(pod)] = (since_s if until_s == math.inf else change.at_s, math.inf)
+        elif until_s == math.inf:
+            ready[uid_of(pod)] = (since_s, change.at_s)
+
+    def _resized(self, change: Seen, new: Obj) -> Found:
+        sizes, uid = self._sizes.setdefault(owner_uid(new), {}), uid_of(new)
+        before, size = sizes.get(uid, 0), int(lookup(new, "spec", "replicas") or 0)
+        sizes[uid] = size
+        least = self._least.get(owner_uid(new))
+        if least is None or size >= before or change.late or change.by == DRIVER:
+            return None
+        kept = sum(min(size, self._perhaps(each, change.at_s)) for each, size in sizes.items())
+        surely = sum(
+            since_s < change.at_s - VIEW_S and until_s == math.inf
+            for since_s, until_s in self._ready.get(uid, {}).values()
+        )
+        if kept >= least or surely <= size:
+            return None
+        left = f"at most {kept} pods stay ready, {least} are required"
+        return f"{change.key.name} was made smaller, to {size}: {left}"
+
+    def _perhaps(self, uid: str, at_s: float) -> int:
+        """How many of its pods may be ready in the view that the decision was made from."""
+        return sum(until_s > at_s - VIEW_S for _, until_s in self._ready.get(uid, {}).values())
+
+
+class RolledOut(AtRest):
     """At rest every Deployment has as many ready pods as it wants, all of its template, and its status says
     so for its current generation."""
 
     name = "every rollout completes"
     patience_s = 90.0  # A leader whose list is never answered retries after sixty.
 
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        sets, pods = world.list(REPLICA_SETS), world.list(PODS)
-        for deployment in world.list(DEPLOYMENTS):
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        sets, pods = of_resource(objects, REPLICA_SETS), of_resource(objects, PODS)
+        for deployment in of_resource(objects, DEPLOYMENTS):
             if is_deleting(deployment):
                 continue
             path = f"{DEPLOYMENTS}/{'/'.join(key_of(deployment))}"

@@ -26,14 +26,16 @@ class StatusIsNotRewritten(Checker):
     name = "a status is not rewritten only for the numbers in its messages"
 
     def __init__(self) -> None:
-        self._written_s: dict[str, float] = {}  # UID -> when it was last written for its numbers alone.
+        # By UID and process: when it was last written for its numbers alone. A new leader does not know when
+        # the last one did.
+        self._written_s: dict[tuple[str, str], float] = {}
 
     def commit(self, change: Seen) -> Found:
         old, new = change.old, change.new
         if old is None or new is None or change.resource in RENEWED or not differs_in_numbers(old, new):
             return None
-        uid = uid_of(new)
-        before_s, self._written_s[uid] = self._written_s.get(uid), change.at_s
+        at = (uid_of(new), change.by)
+        before_s, self._written_s[at] = self._written_s.get(at), change.at_s
         if before_s is None or change.at_s - before_s >= ONCE_IN_S:
             return None
         since_s = change.at_s - before_s

@@ -6,12 +6,13 @@ independently of its code. A new controller adds one function and one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fathom.control.process import Controllers
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.resource_names import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, REPLICA_SETS, SLICES
 from fathom.model.selectors import LabelSelector
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
@@ -19,9 +20,7 @@ from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
-BUDGETS, SLICES = "poddisruptionbudgets.policy", "endpointslices.discovery.k8s.io"
-PROGRESS, AUTOSCALERS = "workloadprogresses.fathom.dev", "horizontalpodautoscalers.autoscaling"
+PROGRESS = "workloadprogresses.fathom.dev"
 ROLLOUTS = "policyrollouts.fathom.dev"
 # Taints of a node that is unreachable or not ready.
 SUSPICION_TAINTS = frozenset(
@@ -45,7 +44,11 @@ class StatusesMatchObjects(Checker):
         at_work = _controllers(world)
         if not at_work:
             return
-        store_facts = StoreFacts(world)
+        agents = {name for name, process in world.engine.processes.items() if process.alive}
+        yield from self.recounted(StoreFacts(world.list, agents), at_work)
+
+    def recounted(self, store_facts: StoreFacts, at_work: Collection[str]) -> Iterable[Finding]:
+        """`at_work`: the controllers whose statuses are recomputed."""
         for name, recount in RECOUNTS.items():
             if name in at_work:
                 for resource, key, wrong in recount(store_facts):
@@ -58,16 +61,16 @@ def _controllers(world: World) -> set[str]:
 
 
 class StoreFacts:
-    """The store, read once."""
+    """The store, read once. `agents`: those that run, by the names of their nodes."""
 
-    def __init__(self, world: World) -> None:
-        self.list = world.list
-        self.agents = {name for name, process in world.engine.processes.items() if process.alive}
-        self.pods = world.list("pods")
+    def __init__(self, listed: Callable[[str], list[Obj]], agents: Collection[str]) -> None:
+        self.list = listed
+        self.agents = agents
+        self.pods = listed("pods")
         self.children: dict[str, list[Obj]] = {}  # Controller's UID -> pods.
         for pod in self.pods:
             self.children.setdefault(owner_uid(pod), []).append(pod)
-        self.sets = world.list(REPLICA_SETS)
+        self.sets = listed(REPLICA_SETS)
 
     def below(self, deployment: Obj) -> list[Obj]:
         """The pods of a Deployment, of all its revisions."""

@@ -8,10 +8,11 @@ from fathom.control.ownership import controller_of
 from fathom.controllers.pod_states import is_ready
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.resource_names import JOBS, REPLICA_SETS
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
-PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
+PODS = "pods"
 SLOT = "fathom.dev/slot"
 
 

@@ -10,6 +10,7 @@ from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.preview_answer import Touched, touched_object
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, named
 from fathom.model.objects import Obj, labels_of, lookup, metadata
+from fathom.model.resource_names import AUTOSCALERS
 from fathom.model.well_known import POOL_LABEL, ZONE_LABEL
 from fathom.sim.fork_state import ClusterState
 from fathom.sim.preview.counting import Place
@@ -23,7 +24,6 @@ _WORKLOADS = {
     "replicaset": ("replicasets.apps",),
     "job": ("jobs.batch",),
 }
-_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 
 
 class StateObjects:
@@ -75,9 +75,9 @@ def places_of_target(objects: StateObjects, override: SchedulerOverride) -> Iter
             str(workload.get("kind")), "jobs.batch"
         )
         yield (resource, namespace, name)
-        for autoscaler in objects.list(_AUTOSCALERS, namespace):
+        for autoscaler in objects.list(AUTOSCALERS, namespace):
             if lookup(autoscaler, "spec", "scaleTargetRef", "name") == name:
-                yield (_AUTOSCALERS, namespace, str(metadata(autoscaler)["name"]))
+                yield (AUTOSCALERS, namespace, str(metadata(autoscaler)["name"]))
     if target is not None and target.kind in INFRASTRUCTURE_TARGETS:
         yield from _nodes_of(objects, target.kind, target.name)
     if override.spec.changes.allow_reserved_capacity_class:

@@ -16,6 +16,7 @@ import msgspec
 
 from fathom.sim.scenarios import (
     admitting,
+    apart,
     basics,
     breaking_glass,
     by_hand,
@@ -48,6 +49,7 @@ from fathom.sim.scenarios import (
     lives,
     loads,
     long_waits,
+    many_objects,
     namesakes,
     naming,
     new_leaders,
@@ -76,6 +78,7 @@ from fathom.sim.scenarios import (
     surviving,
     tainting,
     timelines,
+    unclear_answers,
     unwell,
     waking,
     workloads,
@@ -148,6 +151,9 @@ MODULES = (
     changing_hands,
     in_time,
     leading_again,
+    unclear_answers,
+    many_objects,
+    apart,
 )
 
 

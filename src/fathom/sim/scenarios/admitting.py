@@ -9,9 +9,10 @@ from fathom.agent.process import begin as begin_agent
 from fathom.controllers.pod_states import is_ready, is_rejected
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
+from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, pod_spec, replica_set
+from fathom.sim.scenarios.objects import pod_spec, replica_set
 from fathom.sim.scenarios.staff import MANAGERS, manage
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

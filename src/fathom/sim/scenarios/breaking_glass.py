@@ -9,12 +9,12 @@ from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Outcome
 from fathom.kinds.override_review import OVERRIDE_REVIEWS
 from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.model.resources import DEPLOYMENTS, NODES
 from fathom.sim.checkers.break_glass import BreakGlassEnds
 from fathom.sim.checkers.override_twin import DiffersOnlyInTheResidue
 from fathom.sim.scenarios import steering
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.expiring import look_at_traces
-from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.people import CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Person, bind_role
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.scenarios.steering import (
@@ -27,7 +27,6 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import DEPLOYMENTS
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario

@@ -11,12 +11,12 @@ from fathom.client.api import Api
 from fathom.explain.coupling.recreations import SAME_NAME, SAME_OWNER
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, key_of, lookup, uid_of
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, NODES, PODS
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.checkers.fights import FightsAreWatched
 from fathom.sim.scenarios import steering
 from fathom.sim.scenarios.fights import condition, named
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.people import bind_role
 from fathom.sim.scenarios.recovering import (
     MOST,
@@ -44,7 +44,7 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers
+from fathom.sim.scenarios.workloads import LoadedAutoscalers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario

@@ -12,10 +12,11 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import owner_uid
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, pod_spec, replica_set
+from fathom.sim.scenarios.objects import pod_spec, replica_set
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen

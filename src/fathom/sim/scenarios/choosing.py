@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.model.objects import Key, Obj, is_deleting
-from fathom.sim.scenarios.drains import BUDGETS
-from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.model.resources import BUDGETS, NODES, PODS
 from fathom.sim.scenarios.scheduling import QUOTAS, own
 from fathom.sim.scenarios.waitsfor import Step, comes, node_of, of_tenant, pod_of, waits_there
 from fathom.sim.world.world import World

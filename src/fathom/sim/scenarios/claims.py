@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, Obj
+from fathom.model.resources import NAMESPACES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, claims_that_stay, claims_without_disk, leaked_disks
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.disk_controller import CLAIM, CLOUD, Cleanup
-from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import AT_THE_TOP, MANAGERS, come_to_rest, manage
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.scenarios.real import (
-    DEPLOYMENTS,
     MANAGERS,
     NODES,
     SCHEDULERS,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, lookup
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     MANAGERS,
     NODES,
     SCHEDULERS,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
+from fathom.model.resources import NODES, PODS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     KINDS,
     LEASE,

@@ -11,10 +11,10 @@ from fathom.client.outcomes import Committed, Conflict, Outcome, Unknown
 from fathom.kinds.steering_limits import LIMITS_KEY
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import DEPLOYMENTS, NODES
 from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheApprovedActs
 from fathom.sim.checkers.contradictions import NoContradictionInForce
 from fathom.sim.scenarios import steering
-from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.people import Person, bind_role
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.scenarios.steering import (
@@ -29,7 +29,6 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import DEPLOYMENTS
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
 from fathom.controllers.job.controller import Jobs
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model.resources import JOBS, NAMESPACES, NODES, REPLICA_SETS, SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import (
     WhenSettled,
@@ -25,10 +26,10 @@ from fathom.sim.checkers.workloads import (
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.claims import claim
 from fathom.sim.scenarios.disk_controller import CLOUD, Cleanup
-from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import NAMESPACES, NODES, REPLICA_SETS, node, replica_set
+from fathom.sim.scenarios.jobs import job
+from fathom.sim.scenarios.objects import node, replica_set
 from fathom.sim.scenarios.replicas import look_at_the_end
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, CrashAtWrite

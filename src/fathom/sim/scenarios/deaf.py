@@ -9,9 +9,9 @@ import msgspec
 from fathom.client.outcomes import Committed
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS
 from fathom.sim.scenarios import steering
 from fathom.sim.scenarios.forbidding import OverridesForbid
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import SCHEDULERS, pod
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S
 from fathom.sim.scenarios.steering import (
@@ -24,7 +24,6 @@ from fathom.sim.scenarios.steering import (
     run_cluster,
     workload,
 )
-from fathom.sim.scenarios.workloads import DEPLOYMENTS
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.control.lease import LEASES
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, key_of, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS, LEASES
 from fathom.sim.checkers.nodes import UNREACHABLE, OnlyAHeartbeatHeals
 from fathom.sim.scenarios import leaders
 from fathom.sim.scenarios.real import (
-    DEPLOYMENTS,
-    NODES,
-    deployment,
-    run_real_cluster,
-    standard,
-)
-from fathom.sim.scenarios.real import (
     MANAGERS as CONTROLLERS,
 )
+from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, standard
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import (
     LEASE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
@@ -13,11 +12,11 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.resources import BUDGETS, DEPLOYMENTS, PODS, SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge, RolledOut
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.scenarios.objects import PODS
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import (
     AGENT,
     AT_THE_TOP,
@@ -26,13 +25,12 @@ from fathom.sim.scenarios.staff import (
     come_to_rest,
     run_managers_and_agents,
 )
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
+from fathom.sim.scenarios.workloads import WORKLOADS, deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 KINDS = ("/pods", "/poddisruptionbudgets", "/replicasets", "/deployments", "/endpointslices")
 HELD = "example.com/held"
 LEAST = 2

@@ -22,10 +22,11 @@ from fathom.controllers.repair.controller import RepairReservations
 from fathom.kinds.reservation import GENERATION, SLOT
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.incident import LEADER, NEXT, REPAIR, tale
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, pod, run_scheduler
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu

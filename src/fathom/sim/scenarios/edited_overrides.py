@@ -17,12 +17,12 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.body import decode_json
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS
 from fathom.model.user import MASTERS, User
 from fathom.model.well_known import POOL_LABEL
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.overrides import AcknowledgedIsObserved, of_overrides
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import node, own, pod
 from fathom.sim.scenarios.shared_agent import SharedAgent
@@ -37,7 +37,7 @@ from fathom.sim.scenarios.staff import (
     manage,
     until_or_heal,
 )
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding, Seen

@@ -9,10 +9,11 @@ from fathom.agent.process import begin as begin_agent
 from fathom.controllers.job.controller import Jobs
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import JOBS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
-from fathom.sim.scenarios.jobs import JOBS, job
+from fathom.sim.scenarios.jobs import job
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Unknown
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, NODES, PODS, SERVICES
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
 from fathom.seams.streams import Streams
@@ -16,11 +17,10 @@ from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.override_rates import UndoneAFewAtATime
 from fathom.sim.checkers.override_twin import DiffersOnlyInTheResidue
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.people import CLUSTER_ROLES, Person, bind_role
 from fathom.sim.scenarios.scheduling import own, pod
-from fathom.sim.scenarios.serving import SERVICES, service
-from fathom.sim.scenarios.staff import QUIET_S
+from fathom.sim.scenarios.serving import service
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S
 from fathom.sim.scenarios.steering import (
     CAPACITY_CLASSES,
     KINDS,
@@ -37,9 +37,9 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers
+from fathom.sim.scenarios.workloads import LoadedAutoscalers
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.faults import STORE, AnyFault, Crash, Partition
+from fathom.sim.world.faults import STORE, AnyFault, Crash, HoldWatch, Partition
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -305,4 +305,48 @@ def _is_placed(world: World, name: str) -> bool:
     return bool(_node(world.get("pods", Key("default", name)) or {}))
 
 
-SCENARIOS: tuple[Scenario, ...] = (forgotten_override, expiry_during_an_outage, undo_of_a_thousand)
+# Pods come at the last moment, and the controllers hear of them late.
+
+HASTY, LENT = "hasty", "lent"
+LENT_S, LENT_ENDS_S = 15.0, 40.0
+
+
+def pods_unheard(seed: str) -> Sequence[AnyFault]:
+    rng = Streams(seed).stream("pods unheard")
+    at_s = LENT_ENDS_S - rng.uniform(1.0, 3.0)
+    return [HoldWatch(at_s=at_s, target=name, match="/pods", for_s=4.5) for name in MANAGERS]
+
+
+@scenario(Menu(processes=PROCESSES, kinds=KINDS), faults_of=pods_unheard, checkers=checkers)
+async def lent_at_the_last_moment(world: World) -> None:
+    """Pods get reserved room just before the override that lends it ends, and the controllers hear of pods
+    late: its end is proven only when the pods that it let in are known and have moved."""
+    run_cluster(world)
+    await world.apply(NODES, in_zone("node-a", "a", cpu="8"))
+    await world.apply(NODES, in_zone(RESERVED, "b", cpu="8", **{POOL_LABEL: GOLD}))
+    await world.apply(CAPACITY_CLASSES, _gold())
+    await world.sleep(LENT_S - world.now_s)
+    changes = {"avoidZones": ["a"], "allowReservedCapacityClass": GOLD, "reservedReplicas": 6}
+    lasts = f"{LENT_ENDS_S - LENT_S:.0f}s"
+    await world.apply(
+        OVERRIDES, override(LENT, changes, target=f"workload/{HASTY}", lasts=lasts, onEnd="move")
+    )
+    ends_s = _ends_s(world, LENT)
+    await world.apply(DEPLOYMENTS, workload(HASTY, 0))
+    await world.sleep(ends_s - 3 * world.rng.random() - 0.1 - world.now_s)
+    await world.apply(DEPLOYMENTS, workload(HASTY, 3))
+    await world.sleep(ends_s + 8 - world.now_s)
+    world.heal()
+    await world.until(lambda: is_proven(status_of(world, LENT)), within_s=300, what="its end is proven")
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    assert len(ready_pods(world, HASTY)) == 3, "not all of them were woken"
+    left = [metadata(each)["name"] for each in world.list("pods", "default") if is_lent(each)]
+    assert not left, f"{left} still have capacity that the override lent"
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    forgotten_override,
+    expiry_during_an_outage,
+    undo_of_a_thousand,
+    lent_at_the_last_moment,
+)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from fathom.client.api import Resource
 from fathom.client.outcomes import Committed
+from fathom.model import resources
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
-from fathom.sim.scenarios.objects import PODS
+from fathom.model.resources import DEPLOYMENTS, PODS
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     MANAGERS,
     NODES,
     SCHEDULERS,
@@ -36,7 +36,7 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 PROPOSALS = Resource("fathom.dev", "v1alpha1", "repairproposals")
-NODE, RESERVATIONS = Resource("", "v1", "nodes", False), Resource("fathom.dev", "v1alpha1", "reservations")
+RESERVATIONS = Resource("fathom.dev", "v1alpha1", "reservations")
 QUIET_S = 90.0
 MENU = Menu(processes=DECIDERS)
 
@@ -112,9 +112,9 @@ async def permanent_partial_state(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.apply(RESERVATIONS, reservation("orphan", pod="gone", uid="gone-uid"))
     await world.apply(RESERVATIONS, reservation("late", expires="2026-01-01T00:01:00Z"))
-    await world.apply(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}})
+    await world.apply(resources.NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}})
     await world.apply(PODS, pod_on("stranded", "ghost"))
-    await world.delete(NODE, "ghost")
+    await world.delete(resources.NODES, "ghost")
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     await world.until(
         lambda: world.get("pods", Key("default", "stranded")) is None,

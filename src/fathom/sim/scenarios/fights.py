@@ -20,6 +20,7 @@ from fathom.kube.definitions.own import OWN_KINDS
 from fathom.model import accounts
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
@@ -29,7 +30,7 @@ from fathom.sim.scenarios.loads import ASKED, HIGH, LOW
 from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.shared_agent import NodeTroubles, SharedAgentWith
 from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
+from fathom.sim.scenarios.workloads import autoscaler, deployment
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -279,14 +280,14 @@ async def busy_but_well(world: World) -> None:
     """Workloads are rolled out, rolled back and scaled while leaders change: the detector names nothing."""
     real.run_real_cluster(world, events=True)
     for name, replicas in (("web", 6), ("api", 4)):
-        await world.apply(real.DEPLOYMENTS, real.deployment(name, replicas))
+        await world.apply(DEPLOYMENTS, real.deployment(name, replicas))
         await world.apply(SERVICE.resource, service(name))
     for step in range(world.scale):
         await world.sleep(10 + 15 * world.rng.random())
         name = world.rng.choice(("web", "api"))
         # A new version, now and then the first one again; and a size that follows the day: up, then down.
         tag = world.rng.choice((1, 1 + step, 2 + step))
-        await world.apply(real.DEPLOYMENTS, real.deployment(name, SIZES[step % len(SIZES)], tag=tag))
+        await world.apply(DEPLOYMENTS, real.deployment(name, SIZES[step % len(SIZES)], tag=tag))
     await world.heal_and_settle(quiet_s=90.0, within_s=900)
 
 

@@ -13,13 +13,14 @@ from fathom.client.outcomes import Conflict, Rejected
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
+from fathom.model.resources import NODES, PODS, REPLICA_SETS
 from fathom.model.times import SECOND_NS, duration_ns
 from fathom.model.well_known import REGION_LABEL, ZONE_LABEL
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.checkers.workloads import owner_uid
-from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, pod_spec
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent

@@ -12,14 +12,13 @@ from fathom.controllers.progress.controller import DeploymentProgress, JobProgre
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, metadata
+from fathom.model.resources import BUDGETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from fathom.model.times import timestamp
 from fathom.sim.checkers import at_home
-from fathom.sim.scenarios.drains import BUDGETS, budget
-from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS
-from fathom.sim.scenarios.quotas import QUOTAS
+from fathom.sim.scenarios.drains import budget
+from fathom.sim.scenarios.jobs import job
 from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, come_to_rest, run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.process import EPOCH_NS
@@ -53,7 +52,7 @@ async def foreign_conditions(world: World) -> None:
     troubles = run_managers_and_agents(
         world, Deployments, ReplicaSets, Jobs, DisruptionBudgets, DeploymentProgress, JobProgress, kinds=KINDS
     )
-    await world.apply(QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}})
+    await world.apply(RESOURCE_QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}})
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.apply(BUDGETS, budget("web"))
     for number in range(world.scale):
@@ -64,7 +63,7 @@ async def foreign_conditions(world: World) -> None:
         elif number % 3 == 2:
             replicas = world.rng.choice((2, 4, 7))
             await world.apply(DEPLOYMENTS, deployment("web", replicas, tag=1 + number // 4))
-    await world.apply(QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "50"}}})
+    await world.apply(RESOURCE_QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "50"}}})
     await come_to_rest(world, troubles)
 
 

@@ -11,11 +11,12 @@ from fathom.gateway.controller import ROUTES, Gateway
 from fathom.gateway.controller import begin as begin_gateway
 from fathom.model import accounts
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.resources import REPLICA_SETS, SERVICES
 from fathom.model.user import User
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.foreign_conditions import mark
-from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.objects import replica_set
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import (
     AGENT,
     MANAGERS,

@@ -9,12 +9,11 @@ from fathom.agent.process import begin as begin_agent
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS, PODS
+from fathom.model.resources import NODES as NODE_KIND
 from fathom.model.trust import ANNOTATION
-from fathom.sim.scenarios.objects import NODES as NODE_KIND
-from fathom.sim.scenarios.objects import PODS
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     NODES,
     ZONES,
     deployment,

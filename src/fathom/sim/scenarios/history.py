@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from fathom.client.api import Resource
 from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, Watch
 from fathom.model.objects import Key, Obj, metadata
+from fathom.model.resources import SECRETS
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.staff import OF_HISTORY, QUIET_S, all_but, move
@@ -19,7 +19,6 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-SECRETS = Resource("", "v1", "secrets")
 READERS = ("reads-1", "reads-2")
 SERVERS = ("api-1", "api-2")
 BEHIND_S = 3.0

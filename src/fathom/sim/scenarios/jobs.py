@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.controllers.job.controller import Jobs
 from fathom.model.objects import Obj, is_deleting, metadata
+from fathom.model.resources import JOBS, PODS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
-from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.shared_agent import RUNS_S, NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
@@ -18,7 +18,6 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-JOBS = Resource("batch", "v1", "jobs")
 KINDS = ("/pods", "/jobs")
 
 

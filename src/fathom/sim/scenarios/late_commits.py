@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from fathom.client.api import Api
 from fathom.model.objects import Key, is_deleting, key_of, metadata, uid_of
+from fathom.model.resources import NAMESPACES, NODES, PODS
 from fathom.model.user import MASTERS, User
 from fathom.seams.process import Inside
 from fathom.seams.streams import Streams
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     KINDS,
     NODE_COUNT,

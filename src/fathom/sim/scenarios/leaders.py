@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model.resources import REPLICA_SETS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
-from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
+from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu

@@ -3,9 +3,8 @@ and nodes refuse it now and then."""
 
 from __future__ import annotations
 
-from fathom.control.lease import LEASES
 from fathom.model.objects import Key, is_deleting, key_of, uid_of
-from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.model.resources import LEASES, NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     KINDS,
     LEASE,

@@ -12,12 +12,13 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import OneRevisionPerTemplate
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.scenarios.overriding import OVERRIDES, override
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario

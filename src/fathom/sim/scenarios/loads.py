@@ -12,6 +12,7 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup, metadata
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.staff import (
     AGENT,
@@ -22,7 +23,7 @@ from fathom.sim.scenarios.staff import (
     leads,
     run_managers_and_agents,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
+from fathom.sim.scenarios.workloads import autoscaler, deployment
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen

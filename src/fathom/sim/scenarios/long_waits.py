@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from fathom.client.api import Resource
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.model.resources import PODS, SERVICE_ACCOUNTS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.reservations import NobodyIsBoundTooLate, WaitedForDoesNotExpire
 from fathom.sim.scenarios import preempting
-from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.failures import RESERVATIONS, reservation
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.preempting import KINDS, REPAIR, RIVAL, start_processes
 from fathom.sim.scenarios.scheduling import SCHEDULERS
 from fathom.sim.scenarios.staff import AGENT, all_but
@@ -23,7 +25,6 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 GRACE_S = 300  # Two and a half times as long as a reservation lasts.
-ACCOUNTS = Resource("", "v1", "serviceaccounts")
 REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
 LASTS_S = 600  # The shortest that a token may last.
 
@@ -93,13 +94,25 @@ async def _end_well(world: World) -> None:
     assert placed == "node-1", placed
 
 
+@scenario(Menu(processes=(REPAIR, *SCHEDULERS), kinds=KINDS, seconds=20, most=4), checkers=preempting.guarded)
+async def reserved_for_a_namesake(world: World) -> None:
+    """Room is reserved for a pod that is gone, and another pod, which fits nowhere, has taken its name: the
+    room is given back."""
+    await start_processes(world, full=False)
+    first = await world.apply(PODS, preempting.pod_of("taken", cpu="64"))
+    await world.apply(RESERVATIONS, reservation("kept", pod="taken", uid=uid_of(first)))
+    await world.api.delete(PODS, "default", "taken", uid=uid_of(first), grace_s=0)
+    await world.apply(PODS, preempting.pod_of("taken", cpu="64"))
+    await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
+
+
 @scenario(Menu(processes=(AGENT,)), scripted=(Pause(at_s=0.0, target=AGENT),), checkers=at_home)
 async def tokens_end(world: World) -> None:
     """A token is valid for its pod, and for its time: not for a pod that takes the name later, and not a
     second longer."""
     pod = await world.apply(PODS, {"metadata": {"name": "caller"}, "spec": pod_spec()})
     await world.until(
-        lambda: world.get(ACCOUNTS.name, Key("default", "default")) is not None,
+        lambda: world.get(SERVICE_ACCOUNTS.name, Key("default", "default")) is not None,
         within_s=60,
         what="the namespace has its service account",
     )
@@ -124,7 +137,7 @@ async def _token(world: World, bound: Obj | None) -> str:
         "metadata": {"name": "default"},
         "spec": spec,
     }
-    outcome = await world.api.create(ACCOUNTS, "default", request, subresource="token")
+    outcome = await world.api.create(SERVICE_ACCOUNTS, "default", request, subresource="token")
     assert isinstance(outcome, Committed), outcome
     return str(lookup(outcome.obj, "status", "token"))
 
@@ -136,4 +149,9 @@ async def _is_valid(world: World, token: str) -> bool:
     return bool(lookup(outcome.obj, "status", "authenticated"))
 
 
-SCENARIOS: tuple[Scenario, ...] = (reserved_for_long, bound_after_the_expiry, tokens_end)
+SCENARIOS: tuple[Scenario, ...] = (
+    reserved_for_long,
+    bound_after_the_expiry,
+    reserved_for_a_namesake,
+    tokens_end,
+)

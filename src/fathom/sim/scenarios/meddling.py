@@ -3,14 +3,13 @@ server accepts what is allowed, and refuses the rest."""
 
 from __future__ import annotations
 
-from fathom.client.api import Resource
 from fathom.model.body import encode_json
 from fathom.model.objects import Key, Obj, metadata, with_metadata
+from fathom.model.resources import SERVICES
 from fathom.seams.seam import Ask
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.world.world import World
 
-SERVICES = Resource("", "v1", "services")
 NAME = "meddled"
 KEY = Key("default", NAME)
 LONG_AGO = "2020-01-01T00:00:00Z"

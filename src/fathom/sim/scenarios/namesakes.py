@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resources import DEFINITIONS, NAMESPACES, PODS, SECRETS
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.history import READERS, Reader
-from fathom.sim.scenarios.objects import NAMESPACES, PODS, pod_spec
-from fathom.sim.scenarios.owning import SECRETS
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
-from fathom.sim.world.world import DEFINITIONS, World
+from fathom.sim.world.world import World
 
 NAMES = tuple(f"name-{number}" for number in range(4))
 UNHEARD_OF = {"apiVersion": "example.com/v1", "kind": "Machine", "name": "owner", "uid": "uid-of-a-machine"}

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 
-from fathom.client.api import Resource
 from fathom.client.outcomes import Rejected
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Obj
+from fathom.model.resources import NODES, PODS, RESOURCE_QUOTAS
 from fathom.model.times import SECOND_NS, timestamp
 from fathom.sim.scenarios.failures import RESERVATIONS
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     CLASSES,
     KINDS,
@@ -36,7 +35,6 @@ from fathom.sim.world.world import World
 
 FORBIDDEN = 403
 HIGH = 0.3  # The share of waiting pods that may preempt; their reservations are not charged again.
-RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
 
 
 @scenario(

@@ -9,12 +9,13 @@ from fathom.controllers.repair.controller import RepairPods
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios import workloads
-from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
+from fathom.sim.scenarios.objects import node, pod_spec, replica_set
 from fathom.sim.scenarios.shared_agent import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, leads, run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
+from fathom.sim.scenarios.workloads import KINDS, deployment, let_the_first_lead
 from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, Pause

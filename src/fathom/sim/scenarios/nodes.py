@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from fathom.agent.container_views import ns_of
 from fathom.agent.process import begin as begin_agent
-from fathom.control.lease import LEASES
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.resources import LEASES, NODES, PODS
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled
-from fathom.sim.scenarios.objects import NODES, PODS, pod_spec
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen

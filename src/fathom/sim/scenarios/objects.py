@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.client.api import Resource
 from fathom.model.objects import Obj
-
-PODS = Resource("", "v1", "pods")
-REPLICA_SETS = Resource("apps", "v1", "replicasets")
-NODES = Resource("", "v1", "nodes", namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 
 
 def node(name: str, *, pods: int = 110) -> Obj:

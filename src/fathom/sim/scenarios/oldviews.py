@@ -5,7 +5,7 @@ binding."""
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup, uid_of
-from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.model.resources import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     KINDS,
     QUOTAS,

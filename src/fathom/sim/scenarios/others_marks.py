@@ -9,10 +9,10 @@ from fathom.controllers.overrides.acknowledging import Acknowledgements
 from fathom.controllers.overrides.controller import Overrides
 from fathom.model import accounts
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.resources import NODES, PODS
 from fathom.model.user import User
 from fathom.sim.checkers.overrides import AcknowledgedIsObserved, CordonsStay, NothingIsLeftAfterTheProof
 from fathom.sim.scenarios import scheduling
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, USED, golden
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.resources import NODES, PODS
 from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but

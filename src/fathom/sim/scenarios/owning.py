@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 
-from fathom.client.api import Resource
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
+from fathom.model.resources import NAMESPACES, SECRETS
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.history import READERS, Reader
-from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -20,7 +19,6 @@ from fathom.sim.world.store_link import at_once
 from fathom.sim.world.world import World
 from fathom.store.protocol import Compacted
 
-SECRETS = Resource("", "v1", "secrets")
 OWNERS = tuple(f"owner-{number}" for number in range(3))
 SPACES = ("here", "there")
 POLICIES = ("Background", "Foreground", "Foreground", "Orphan")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fathom.controllers.repair.controller import RepairPods
 from fathom.controllers.repair.plan import VANISHED_S
 from fathom.model.objects import Key, Obj
-from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.model.resources import NODES, PODS
 from fathom.sim.scenarios.scheduling import node, pod
 from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, OF_WATCHES, QUIET_S, all_but
 from fathom.sim.scenarios.steering import OVERRIDES, checkers, override, run_cluster, status_of

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Outcome, Unknown
 from fathom.model.objects import Obj
+from fathom.model.resource_names import RBAC_GROUP
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.world.world import World
 
-_RBAC = "rbac.authorization.k8s.io"
-ROLES = Resource(_RBAC, "v1", "roles")
-ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings")
-CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", namespaced=False)
+ROLES = Resource(RBAC_GROUP, "v1", "roles")
+ROLE_BINDINGS = Resource(RBAC_GROUP, "v1", "rolebindings")
+CLUSTER_ROLES = Resource(RBAC_GROUP, "v1", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(RBAC_GROUP, "v1", "clusterrolebindings", namespaced=False)
 AGAIN_S = 1.0
 ANSWERED_S = 120.0  # Longer than any request takes, also with faults.
 
@@ -97,7 +97,7 @@ async def bind_role(world: World, role: str, *names: str, namespace: str = "defa
     """Let these people have a ClusterRole in the namespace ('': in the cluster)."""
     binding: Obj = {
         "metadata": {"name": f"{role}-{'-'.join(names)}"},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": name} for name in names],
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": name} for name in names],
     }
     await world.apply(ROLE_BINDINGS if namespace else CLUSTER_ROLE_BINDINGS, binding, namespace or "default")

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.control.lease import LEASES
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import LEASES, NODES, PODS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.checkers.leaders import FENCES
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING, all_but

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resources import NODES, PODS
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.scenarios import scheduling
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     CLASSES,
     LEASE,

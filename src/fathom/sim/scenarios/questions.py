@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.control.process import Controller, load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import (
+    AUTOSCALERS,
+    BUDGETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    RESOURCE_QUOTAS,
+    SERVICES,
+)
 from fathom.sim.checkers.explanations import troubles
-from fathom.sim.scenarios.drains import BUDGETS
 from fathom.sim.scenarios.loads import HIGH, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     SCHEDULERS,
     checkers,
     deployment,
@@ -25,19 +32,14 @@ from fathom.sim.scenarios.real import (
     until_ready,
 )
 from fathom.sim.scenarios.scheduling import POLICIES, QUOTAS, ROLLOUTS, own
-from fathom.sim.scenarios.workloads import AUTOSCALERS, autoscaler
+from fathom.sim.scenarios.steering import OVERRIDES, override
+from fathom.sim.scenarios.workloads import autoscaler
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, HoldWatch
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 from fathom.sim.world_evidence import RecordedDecisions, world_evidence
-
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
-SERVICES = Resource("", "v1", "services")
-JOBS = Resource("batch", "v1", "jobs")
-RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
-NODES = Resource("", "v1", "nodes", namespaced=False)
 
 NAME, TENANT, BEFORE, WANTED = "risk-api", "risk", 6, 9
 IDLE = 50_000_000  # Nanos of a CPU: exactly the target.
@@ -155,9 +157,9 @@ def _phase(world: World) -> str:
 )
 async def stuck_workloads_are_explained(world: World) -> None:
     """Workloads wait for capacity, a quota, an image and a readiness probe; a rollout is paused, a Job is
-    suspended, a Service selects nothing, an autoscaler has no target, a policy does not exist, the pods of a
-    budget are not ready, a node is cordoned: none of them is said to be well, and the list of what is stuck
-    has them all."""
+    suspended, a Service selects nothing, an autoscaler has no target, nor has an override, a policy does not
+    exist, the pods of a budget are not ready, a node is cordoned: none of them is said to be well, and the
+    list of what is stuck has them all."""
     run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("well", 2))
     await world.apply(DEPLOYMENTS, deployment("large", 2, cpu="500"))
@@ -171,6 +173,8 @@ async def stuck_workloads_are_explained(world: World) -> None:
     await world.apply(AUTOSCALERS, autoscaler("astray", 3))
     await world.apply(BUDGETS, budget("guard", "large"))
     await world.apply(ROLLOUTS, own("PolicyRollout", "to-none", {"to": "none"}))
+    changes = {"avoidNodes": ["node-4"]}
+    await world.apply(OVERRIDES, override("aside", changes, target="deployment/none", lasts="24h"))
     await world.sleep(60)
     await world.apply(
         DEPLOYMENTS, {**deployment("well", 2, tag=2), "spec": paused(deployment("well", 2, tag=2))}
@@ -180,7 +184,7 @@ async def stuck_workloads_are_explained(world: World) -> None:
     listed = {answer.subject.key.name for answer in stuck(world_evidence(world, "", Key("", "")))}
     names = {key.name for resource, key, _ in troubles(world) if resource not in {"pods", "replicasets.apps"}}
     stuck_ones = {"well", "large", "unready", "refused", "nothing", "later", "node-5", "astray", "to-none"}
-    assert names == {*stuck_ones, "guard"}, names
+    assert names == {*stuck_ones, "guard", "aside"}, names
     assert stuck_ones <= listed, f"not listed: {stuck_ones - listed}"
 
 

@@ -9,6 +9,7 @@ from fathom.client.api import Api, Resource
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.resources import RESOURCE_QUOTAS
 from fathom.model.user import MASTERS, User
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
@@ -21,7 +22,6 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-QUOTAS = Resource("", "v1", "resourcequotas")
 LIMITS = Resource("", "v1", "limitranges")
 CHANGES = ("less-room", "more-room", "other-defaults")
 ENOUGH = 20
@@ -67,9 +67,9 @@ async def quota_changes(world: World) -> None:
     for name, work in _changes(world).items():
         world.happening(name, work)
     await world.apply(LIMITS, defaults("100m"))
-    await world.apply(QUOTAS, quota(8))
+    await world.apply(RESOURCE_QUOTAS, quota(8))
     await keep_changing(world, WORKLOADS)
-    await world.apply(QUOTAS, quota(ENOUGH))
+    await world.apply(RESOURCE_QUOTAS, quota(ENOUGH))
     await come_to_rest(world, troubles)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
@@ -82,8 +82,8 @@ async def quota_changes(world: World) -> None:
 
 def _changes(world: World) -> dict[str, Callable[[], object]]:
     return {
-        "less-room": lambda: world.soon(lambda: world.apply(QUOTAS, quota(4))),
-        "more-room": lambda: world.soon(lambda: world.apply(QUOTAS, quota(9))),
+        "less-room": lambda: world.soon(lambda: world.apply(RESOURCE_QUOTAS, quota(4))),
+        "more-room": lambda: world.soon(lambda: world.apply(RESOURCE_QUOTAS, quota(9))),
         "other-defaults": lambda: world.soon(lambda: world.apply(LIMITS, defaults("200m"))),
     }
 
@@ -102,16 +102,16 @@ class QuotaEditor:
             if self._rng.random() < 0.3:
                 await self._make_anew(spec)
             else:
-                await self._api.patch(QUOTAS, "default", "shared", {"spec": spec})
+                await self._api.patch(RESOURCE_QUOTAS, "default", "shared", {"spec": spec})
 
     async def _make_anew(self, spec: Obj) -> None:
         try:
-            current = await self._api.get(QUOTAS, "default", "shared")
+            current = await self._api.get(RESOURCE_QUOTAS, "default", "shared")
         except ApiError:
             return
         if current is not None:
-            await self._api.delete(QUOTAS, "default", "shared", uid=uid_of(current))
-        await self._api.create(QUOTAS, "default", {"metadata": {"name": "shared"}, "spec": spec})
+            await self._api.delete(RESOURCE_QUOTAS, "default", "shared", uid=uid_of(current))
+        await self._api.create(RESOURCE_QUOTAS, "default", {"metadata": {"name": "shared"}, "spec": spec})
 
 
 @scenario(
@@ -129,7 +129,9 @@ class QuotaEditor:
 async def quota_edited_elsewhere(world: World) -> None:
     """Objects come and go through one API server while a quota is edited, deleted and made anew through
     another, which may be far behind: its use is right all the time."""
-    await world.apply(QUOTAS, {"metadata": {"name": "shared"}, "spec": {"hard": {"count/configmaps": "8"}}})
+    await world.apply(
+        RESOURCE_QUOTAS, {"metadata": {"name": "shared"}, "spec": {"hard": {"count/configmaps": "8"}}}
+    )
     world.process(EDITOR, QuotaEditor, server=2, account=User("person", (MASTERS,)))
     for _ in range(world.scale):
         await world.sleep(0.5 * world.rng.random())

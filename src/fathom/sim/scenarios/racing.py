@@ -22,6 +22,7 @@ from fathom.control.lease import Timing
 from fathom.control.ownership import owned
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
+from fathom.model.resources import NODES, PODS, REPLICA_SETS
 from fathom.model.times import SECOND_NS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.report.chronicle import (
@@ -38,7 +39,7 @@ from fathom.sim.report.chronicle import (
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.failures import RESERVATIONS as RESERVATION
 from fathom.sim.scenarios.failures import reservation
-from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.scheduling import (
     CLASSES,
     LEASE,

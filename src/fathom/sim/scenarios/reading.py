@@ -11,11 +11,11 @@ from fathom.client.api import Api
 from fathom.client.events import ERROR, decode_events, revision_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, metadata
+from fathom.model.resources import NAMESPACES
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.meddling import InterferingUser
-from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import OF_HISTORY, all_but, move
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

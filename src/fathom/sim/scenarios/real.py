@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
-from fathom.client.api import Resource
 from fathom.control.lease import Timing
 from fathom.control.process import Controller, load_controller
 from fathom.controllers.all import CONTROLLERS
@@ -22,7 +21,6 @@ from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.world import World
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
 ZONES = ("zone-a", "zone-b", "zone-c")
 NODES = tuple(f"node-{number}" for number in range(1, 6))
 SCHEDULERS = ("scheduler-1", "scheduler-2")

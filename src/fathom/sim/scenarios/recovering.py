@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, NODES, PODS
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import node, own, pod
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.scenarios.steering import (
@@ -31,7 +31,7 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers
+from fathom.sim.scenarios.workloads import LoadedAutoscalers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World

@@ -11,15 +11,16 @@ from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfS
 from fathom.controllers.job.controller import Jobs
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model.resources import BUDGETS, DEPLOYMENTS, JOBS, SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.rollouts import RolledOut
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodPerSlot
-from fathom.sim.scenarios.drains import BUDGETS, budget
-from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.drains import budget
+from fathom.sim.scenarios.jobs import job
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, run_managers_and_agents
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Refuse
 from fathom.sim.world.invariants import Checker

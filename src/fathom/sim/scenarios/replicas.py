@@ -9,10 +9,11 @@ from fathom.controllers.progress.controller import ReplicaSetProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.controllers.replicaset.plan import wanted_of
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
+from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.statuses import PROGRESS
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.shared_agent import NodeTroubles
 from fathom.sim.scenarios.staff import (
     AGENT,

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.model.resources import NODES, REPLICA_SETS
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.scenarios import preempting
-from fathom.sim.scenarios.objects import NODES, REPLICA_SETS, node, replica_set
+from fathom.sim.scenarios.objects import node, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, SCHEDULERS, run_scheduler
 from fathom.sim.scenarios.shared_agent import NodeTroubles

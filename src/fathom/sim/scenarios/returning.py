@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.checkers.nodes import UnheardServeNobody
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     NODES,
     deployment,
     ready_pods,

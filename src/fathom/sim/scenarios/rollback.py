@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, lookup
+from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.checkers.rollouts import MinimumAvailable, OneRevisionPerTemplate
 from fathom.sim.scenarios.failures import RESERVATIONS, reservation
 from fathom.sim.scenarios.real import (
     DECIDERS,
-    DEPLOYMENTS,
     MANAGERS,
     checkers,
     deployment,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.client.api import Api, Resource
+from fathom.client.api import Api
 from fathom.kinds import runbook_run
 from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import RunbookRun
@@ -16,6 +16,7 @@ from fathom.kinds.shape import API_VERSION, read
 from fathom.model.body import decode_json
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.resources import DEPLOYMENTS
 from fathom.seams.process import Inside
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.staff import QUIET_S, all_but
@@ -26,7 +27,6 @@ from fathom.sim.world.world import World
 from fathom.steer.record_writer import RUNS, RunLost
 from fathom.steer.runner import Runner, Surroundings, is_held
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
 OPERATORS = ("operator-1", "operator-2")
 RUN = Key("default", "run-1")
 AGENT = f"fathom runbook {RUN.name} "  # With the step.

@@ -12,6 +12,7 @@ import msgspec
 from fathom.client.api import Resource
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.resources import NODES, PODS
 from fathom.model.well_known import ZONE_LABEL
 from fathom.schedule.loop.process import SchedulerProcess, SchedulerSettings
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
@@ -20,7 +21,6 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.caches import CacheInspector, CachesAreTrue
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
-from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
+from fathom.model.resources import SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, untrue_endpoints
 from fathom.sim.checkers.workloads import ChildrenWithinBounds
@@ -19,7 +19,6 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-SERVICES = Resource("", "v1", "services")
 WORKLOADS = ("web", "api")
 QUIETER_S = 12.0  # Faults go on for a while after the last change: no later change repairs what they break.
 KINDS = ("/pods", "/endpoints", "/endpointslices")

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fathom.control.lease import LEASES, Timing
+from fathom.control.lease import Timing
 from fathom.control.process import Controller
 from fathom.model.objects import Key
+from fathom.model.resources import LEASES
 from fathom.sim.scenarios.shared_agent import NodeTroubles, SharedAgentWith
 from fathom.sim.world.controllers import nudge, run_controllers, shuffle
 from fathom.sim.world.faults import MAKERS

@@ -8,11 +8,12 @@ from fathom.agent.process import begin as begin_agent
 from fathom.agent.simulated import SimulatedMachine
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.resources import NODES, PODS
 from fathom.seams.process import Entry
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.containers import NothingIsStartedTwice
 from fathom.sim.scenarios.nodes import at_rest
-from fathom.sim.scenarios.objects import NODES, PODS, pod_spec
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Refuse

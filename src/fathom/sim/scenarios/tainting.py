@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, Obj, is_deleting, uid_of
-from fathom.sim.scenarios.objects import NODES as NODE_KIND
-from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.model.resources import NODES as NODE_KIND
+from fathom.model.resources import PODS
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.real import DECIDERS, NODES, run_real_cluster, standard
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen

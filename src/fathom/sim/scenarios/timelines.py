@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.model.objects import Obj, is_deleting, key_of, uid_of
+from fathom.model.resources import DEPLOYMENTS, PODS
 from fathom.sim.checkers.timelines import TimelinesAreTrue
-from fathom.sim.scenarios.real import (
-    DECIDERS,
-    DEPLOYMENTS,
-    checkers,
-    deployment,
-    run_real_cluster,
-    until_ready,
-)
+from fathom.sim.scenarios.real import DECIDERS, checkers, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.rollback import QUOTAS, quota
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-PODS = Resource("", "v1", "pods")
 NAME, REPLICAS = "risk-api", 3
 QUIET_S = 90.0
 KINDS = ("/pods", "/deployments", "/replicasets", "/tenantquotas", "/bindingbatches")

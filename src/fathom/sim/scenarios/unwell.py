@@ -12,14 +12,14 @@ from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfS
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
+from fathom.model.resources import BUDGETS, DEPLOYMENTS, NODES, SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.available import AvailableIsEarned
 from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.scenarios.drains import BUDGETS, KINDS
-from fathom.sim.scenarios.objects import NODES, node
-from fathom.sim.scenarios.serving import SERVICES
+from fathom.sim.scenarios.drains import KINDS
+from fathom.sim.scenarios.objects import node
 from fathom.sim.scenarios.staff import (
     AGENT,
     AT_THE_TOP,
@@ -28,7 +28,7 @@ from fathom.sim.scenarios.staff import (
     come_to_rest,
     run_managers_and_agents,
 )
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
+from fathom.sim.scenarios.workloads import WORKLOADS, deployment
 from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker

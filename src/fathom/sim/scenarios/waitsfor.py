@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, Obj, is_deleting, uid_of
+from fathom.model.resources import NAMESPACES, NODES, PODS
 from fathom.model.tenancy import TENANT
-from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, override
 from fathom.sim.scenarios.scheduling import QUOTAS, node, own, pod, quota
 from fathom.sim.world.world import World

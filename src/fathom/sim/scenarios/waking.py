@@ -3,11 +3,10 @@ retries everything once a minute would hide events that wake no pod; here no wai
 
 from __future__ import annotations
 
-from fathom.client.api import Resource
 from fathom.model.objects import Key, lookup, metadata, uid_of
+from fathom.model.resources import EVENTS, NAMESPACES, NODES, PODS
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.choosing import CHECKS, CHOICES, CHOSEN, classes
-from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
 from fathom.sim.scenarios.scheduling import CLASSES, KINDS, SCHEDULERS, node, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
@@ -20,7 +19,6 @@ from fathom.sim.world.world import World
 
 WOKEN = "a waiting pod is woken by the event that helps it"
 TOLD = "a placed pod has a Scheduled event"
-EVENTS = Resource("", "v1", "events")
 STEPS = {**WAITS, **CHOICES}
 REFUSED_FIRST = "doubted"
 SOON_S = 8.0  # A few round trips and a batch. The queue's own timer ends after 54 s at the earliest.

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from fathom.client.api import Resource
 from fathom.control.kit import Kit
 from fathom.controllers.autoscaler.controller import Autoscalers
 from fathom.controllers.autoscaler.samples import PodSample
@@ -18,6 +17,7 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs, untrue_endpoints
 from fathom.sim.checkers.rollouts import (
@@ -29,9 +29,9 @@ from fathom.sim.checkers.rollouts import (
 )
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodPerSlot
 from fathom.sim.scenarios.crashes import nth_write
-from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, replica_set, template
-from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.jobs import job
+from fathom.sim.scenarios.objects import node, replica_set, template
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import (
     AGENT,
     AT_THE_TOP,
@@ -46,8 +46,6 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
-AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
 KINDS = ("/pods", "/replicasets", "/deployments")
 OF_JOBS = ("/pods", "/jobs")
 WORKLOADS = ("web", "api")

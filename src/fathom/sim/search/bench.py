@@ -26,6 +26,7 @@ from fathom.client.api import Api, Resource
 from fathom.client.events import DELETED, Event, decode_events
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Obj, metadata
+from fathom.model.resources import LEASES, NODES, PODS
 from fathom.model.times import SECOND_NS, micro_timestamp, timestamp
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.seams.outside import SystemClock
@@ -34,10 +35,6 @@ from fathom.sim.world.engine import Engine
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.signing_key import world_key
 from fathom.sim.world.world import World
-
-PODS = Resource("", "v1", "pods")
-NODES = Resource("", "v1", "nodes", namespaced=False)
-LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
 PODS_PER_NODE = 10
 CREATES_PER_S = 50.0  # At least; large clusters faster, so that all pods are created within a minute.

@@ -18,7 +18,7 @@ import msgspec
 from fathom.api.resource_cache import REGISTRY
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj
-from fathom.model.resource import Resource
+from fathom.model.resources import DEPLOYMENTS
 from fathom.model.times import SECOND_NS, micro_timestamp, timestamp
 from fathom.model.well_known import NODE_LEASE_NAMESPACE, ZONE_LABEL
 from fathom.seams.outside import SystemClock
@@ -27,7 +27,6 @@ from fathom.sim.fork_state import ClusterState, state_from_objects, state_of_wor
 from fathom.sim.world.world import World
 from fathom.store.protocol import Change
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
 ZONES = ("zone-a", "zone-b", "zone-c")
 REPLICAS = 20  # Of each Deployment.
 PODS_PER_NODE = 80  # By CPU: 100m of 8.

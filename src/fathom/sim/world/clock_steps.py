@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.resource_names import DEPLOYMENTS, LEASES
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Skew
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
 STEPS_S = (3.0, 40.0, 400.0)  # Within a heartbeat's grace, beyond it, beyond most timeouts.
-LEASES = "leases.coordination.k8s.io"
 NODE_LEASES = "kube-node-lease"
 
-DEPLOYMENTS = "deployments.apps"
 
 Decisions = Counter[str]
 

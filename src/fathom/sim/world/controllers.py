@@ -43,6 +43,7 @@ def run_controllers(
                 {"who": name, "user_agent": name, **inside.options}, ControllerSettings, strict=False
             ),
             watchers=Watchers(caches=sight),
+            only_declared_fields=True,
         )
         if sight is not None:
             sight.over(running.caches)

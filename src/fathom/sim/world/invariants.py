@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PLACES_MAX = 1 << 14  # A cluster of a thousand nodes, with its pods.
 RESERVATIONS = "reservations.fathom.dev"
+NOBODY_KNOWS = "somebody"  # Who made a commit of a real run whose audit log lacks the entry.
 
 
 class Seen(msgspec.Struct, frozen=True):

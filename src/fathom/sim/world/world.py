@@ -24,6 +24,7 @@ from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
+from fathom.model.resources import DEFINITIONS
 from fathom.model.times import SECOND_NS
 from fathom.model.user import User
 from fathom.seams.process import Entry, Inside
@@ -35,8 +36,6 @@ from fathom.sim.world.process import SimProcess
 from fathom.sim.world.store_link import at_once
 from fathom.sim.world.violation import Broken, Violation
 from fathom.store.protocol import Change
-
-DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 
 # Keys that change for ever; `settle` ignores them.
 RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/", "/fathom/")

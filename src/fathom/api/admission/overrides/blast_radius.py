@@ -25,12 +25,11 @@ from fathom.kinds.scheduler_override import (
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata
 from fathom.model.pod_phase import is_terminal
+from fathom.model.resource_names import BUDGETS
 from fathom.model.selectors import LabelSelector
 from fathom.model.tenancy import tenant_of
 from fathom.model.view import View
 from fathom.model.well_known import ZONE_LABEL
-
-BUDGETS = "poddisruptionbudgets.policy"
 
 Labels = Mapping[str, Mapping[str, str]]  # Of nodes, by name.
 

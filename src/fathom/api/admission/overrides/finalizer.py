@@ -15,11 +15,10 @@ from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import GROUP, read
 from fathom.model.accounts import CONTROLLERS, SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resource_names import LEASES
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.user import MASTERS
 from fathom.model.view import View
-
-LEASES = "leases.coordination.k8s.io"
 
 
 def check_finalizers(attempt: WriteAttempt, view: View, *, now_ns: int) -> None:

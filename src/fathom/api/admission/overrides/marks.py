@@ -48,6 +48,8 @@ class BreakGlassMarks(Plugin):
             return str(before)
         glass = self._authorizer.break_glass
         override = None if glass is None else glass.active_for(attempt.user, attempt.namespace)
+        if override is None and attempt.break_glass:
+            raise refused(attempt, f"the override {attempt.break_glass}, which allowed it, has ended since")
         if override is None or (attempt.old is not None and before == USABLE):
             return None  # A role that may be used so is the operators' own, made before.
         return override.metadata.uid

@@ -8,8 +8,8 @@ from fathom.kube.rules.selectors import check_selector
 from fathom.model import causes, formats
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
+from fathom.model.resource_names import RBAC_GROUP
 
-GROUP = "rbac.authorization.k8s.io"
 # Authorization may check each rule for every request. The longest real roles have some hundreds.
 RULES_MAX = 5_000
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
@@ -70,14 +70,14 @@ class RoleBindingRules(KindRules):
         """Subjects that are users or groups get RBAC's API group; service accounts do not."""
         for subject in obj.get("subjects") or ():
             if not subject.get("apiGroup") and subject.get("kind") in {"User", "Group"}:
-                subject["apiGroup"] = GROUP
+                subject["apiGroup"] = RBAC_GROUP
 
     def validate_create(self, obj: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
         ref = obj.get("roleRef") or {}
         group, kind, name = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")
-        if group != GROUP:
-            problems.append(causes.not_supported("roleRef.apiGroup", group, (GROUP,)))
+        if group != RBAC_GROUP:
+            problems.append(causes.not_supported("roleRef.apiGroup", group, (RBAC_GROUP,)))
         if kind not in self._role_kinds:
             problems.append(causes.not_supported("roleRef.kind", kind, self._role_kinds))
         if not name:
@@ -107,7 +107,7 @@ def _check_subject(problems: list[Cause], subject: Obj, field: str, *, namespace
         if not namespaced and not subject.get("namespace"):
             problems.append(causes.required(f"{field}.namespace"))
     elif kind in {"User", "Group"}:
-        if group != GROUP:
-            problems.append(causes.not_supported(f"{field}.apiGroup", group, (GROUP,)))
+        if group != RBAC_GROUP:
+            problems.append(causes.not_supported(f"{field}.apiGroup", group, (RBAC_GROUP,)))
     else:
         problems.append(causes.not_supported(f"{field}.kind", kind, _SUBJECT_KINDS))

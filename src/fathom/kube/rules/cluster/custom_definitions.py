@@ -10,9 +10,8 @@ from fathom.kube.definitions.custom import crd_warnings, default_crd, establishe
 from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, metadata
+from fathom.model.resource_names import DEFINITIONS
 from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
-
-RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class DefinitionRules(KindRules):
@@ -32,7 +31,7 @@ class DefinitionRules(KindRules):
 
     def _establish(self, obj: Obj, moment: WriteMoment) -> None:
         if is_valid_crd(obj):  # Else validation will refuse it.
-            definitions = (seen.obj for seen in moment.view.list(RESOURCE))
+            definitions = (seen.obj for seen in moment.view.list(DEFINITIONS))
             obj["status"] = established(obj, moment.now, definitions)
 
     def validate_create(self, obj: Obj) -> list[Cause]:

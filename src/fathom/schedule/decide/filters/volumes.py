@@ -1,10 +1,11 @@
-"""Volumes that tie a pod to nodes: node affinity and zone labels of the volumes that its claims are bound to.
-Provisioning is not decided here. A pod that claims devices is refused: without them it would never start."""
+"""Volumes that tie a pod to nodes: node affinity and zone labels of the volumes that its claims are bound to,
+or could be bound to (`delayed_claims`). A pod that claims devices is refused: without them it would never
+start."""
 
 from __future__ import annotations
 
 from fathom.model.reasons import VOLUME
-from fathom.schedule.decide.context import PlacementContext, Volume
+from fathom.schedule.decide.context import DelayedClaim, PlacementContext, Volume
 from fathom.schedule.decide.node_columns import Bools
 from fathom.schedule.decide.rows import Reasons, Rows
 from fathom.schedule.decide.shape import PodShape
@@ -17,6 +18,7 @@ def _reason(text: str, *names: str) -> Reason:
 
 UNREACHABLE = _reason("node(s) had volume node affinity conflict")
 ELSEWHERE = _reason("node(s) had no available volume zone")
+NOT_TO_BE_HAD = _reason("node(s) didn't find available persistent volumes to bind")
 UNBOUND = _reason("pod has unbound immediate PersistentVolumeClaims")
 DEVICES = _reason("pod claims devices (resourceClaims), which this scheduler does not allocate")
 
@@ -39,10 +41,22 @@ def _judge(volume: Volume, claim: str, rows: Rows, codes: Codes, reasons: Reason
     if volume.unbound:
         codes[codes == 0] = reasons.code(UNBOUND)
         return
+    if volume.delayed is not None:
+        codes[(codes == 0) & ~_offered(volume.delayed, rows)] = reasons.code(NOT_TO_BE_HAD)
+        return
     if volume.node_terms is not None:
         codes[(codes == 0) & ~rows.matching(volume.node_terms)] = reasons.code(UNREACHABLE)
     if volume.zones:
         codes[(codes == 0) & ~_in_zones(volume, rows)] = reasons.code(ELSEWHERE)
+
+
+def _offered(claim: DelayedClaim, rows: Rows) -> Bools:
+    if claim.selected:
+        return rows.named(claim.selected)
+    offered = rows.no()
+    for terms in claim.offers:
+        offered |= rows.yes() if terms is None else rows.matching(terms)
+    return offered
 
 
 def _in_zones(volume: Volume, rows: Rows) -> Bools:

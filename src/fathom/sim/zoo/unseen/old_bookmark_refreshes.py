@@ -7,6 +7,10 @@ from fathom.cache.indexed import IndexedCache
 from fathom.sim.zoo import rewrite
 
 ROOM = "cache"
+NOT_FOUND_BECAUSE = (
+    "No invariant says how new a view is that counts as fresh. Its age begins when an event or a bookmark "
+    "arrives, however long it was on its way, so a late one makes an old view look new without this bug."
+)
 
 rewrite(
     IndexedCache._bookmarked,

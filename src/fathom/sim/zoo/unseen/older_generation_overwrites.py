@@ -6,6 +6,11 @@ from fathom.model.conditions import set_condition
 from fathom.sim.zoo import rewrite
 
 ROOM = "model"
+WITHOUT_EFFECT = (
+    "Who writes conditions names the revision that it has read, which an invariant checks, so it has "
+    "seen the generation that the others had seen. An invariant says the same of the conditions "
+    "themselves: it would show the first writer that does not."
+)
 
 rewrite(
     set_condition,

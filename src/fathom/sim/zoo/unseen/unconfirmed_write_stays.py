@@ -6,6 +6,10 @@ from fathom.cache.indexed import IndexedCache
 from fathom.sim.zoo import rewrite
 
 ROOM = "cache"
+WITHOUT_EFFECT = (
+    "Answers are put only into caches without a selector, and those get the event of every write. It "
+    "guards against servers that leave one out."
+)
 
 rewrite(
     IndexedCache._drop_unconfirmed,
