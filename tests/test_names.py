@@ -33,6 +33,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "Suspect": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     "Unreachable": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     # Taints.
+    "bookmark-seconds": ("api/verbs/watch.py", "client/events.py"),
     "lost": ("controllers/node_health/plan.py", PEOPLE),
     "quarantine": ("controllers/node_health/plan_trust.py", "schedule/decide/remedies.py"),
     "suspect": ("controllers/node_health/plan.py", PEOPLE),
