@@ -19,7 +19,7 @@ from fathom.sim.checkers.rollouts import (
     RolledOut,
 )
 from fathom.sim.checkers.workloads import OnePodPerSlot, owner_uid
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.controllers import run_controllers
@@ -50,7 +50,7 @@ def checkers() -> Sequence[Checker]:
 def run_apart(world: World) -> None:
     run_controllers(world, PLANNER, Deployments)
     run_controllers(world, MAKER, ReplicaSets)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
 
 
 def slow_creates(seed: str) -> Sequence[AnyFault]:

@@ -11,7 +11,7 @@ from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.seams.streams import Streams
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.objects import pod_spec, replica_set
-from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, manage
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -46,7 +46,7 @@ async def answered_with_a_timeout(world: World) -> None:
     """Creates and deletes of pods are carried out, and answered with a timeout; other pods take the names of
     those that leave. Nothing is on record as refused that was done, and no record names the others."""
     manage(world, ReplicaSets, kinds=KINDS)
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     for number in range(world.scale):
         await world.apply(REPLICA_SETS, replica_set(APP, 4 if number % 2 == 0 else world.rng.randrange(1, 3)))
         await _take_names(world, seconds=2 + 4 * world.rng.random())
@@ -79,7 +79,7 @@ def _strangers(world: World) -> list[Obj]:
 async def deleted_again(world: World) -> None:
     """A pod is deleted, and deleted again with more time, or with less: its time never gets longer, and it
     goes."""
-    run_controllers(world, AGENT, SharedAgent)
+    run_controllers(world, AGENT, SimulatedNodes)
     for number in range(world.scale):
         name = f"p-{number}"
         pod = await world.apply(PODS, {"metadata": {"name": name}, "spec": pod_spec()})
