@@ -11,7 +11,7 @@ from fathom.controllers.overrides.controller import Overrides
 from fathom.controllers.overrides.facts import OverrideFacts, nodes_of
 from fathom.controllers.overrides.plan_end import Undoing
 from fathom.kinds.scheduler_override import SchedulerOverride
-from fathom.model.declared import Writes
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import lookup
 from fathom.sim.zoo import put_back
 
@@ -28,4 +28,5 @@ def uncordons(override: SchedulerOverride, facts: OverrideFacts) -> Undoing:
 
 RIGHT = plan_end.plan_undoing
 put_back(plan, "plan_undoing", uncordons)
+put_back(Overrides, "reads", (*Overrides.reads, Reads("Node", ("spec.unschedulable",))))
 put_back(Overrides, "writes", (*Overrides.writes, Writes("Node", ("spec.unschedulable",))))
