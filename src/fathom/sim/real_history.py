@@ -64,6 +64,7 @@ NOT_JUDGED: dict[str, str] = {
     "no work is left unfinished when settled": MEMORY,
     "exactly one replica leads when settled": MEMORY,
     "API servers' caches equal the store when settled": MEMORY,
+    "no decision deletes again what its maker has deleted": MEMORY,
     "a delete names the object's UID": REQUESTS,
     "no eviction beyond its budget": REQUESTS,
     "no process undoes another's condition": REQUESTS,
@@ -78,6 +79,7 @@ NOT_JUDGED: dict[str, str] = {
     "a status is not rewritten only for the numbers in its messages": TIMES,
     "a lease is taken over only after it expires": TIMES,
     "no actor removes another's condition": WRITERS,
+    "a condition is not replaced by one about an older generation": WRITERS,
     "only objects without owners are garbage-collected": WRITERS,
     "the change that why proposes for a waiting pod admits it": FORKS,
 }
