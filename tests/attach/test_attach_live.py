@@ -181,6 +181,7 @@ def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it
         assert not [item for item in listed if "fathom" in item["metadata"]["name"]]
 
 
+@pytest.mark.full
 def test_an_attached_scheduler_is_steered_and_says_by_whom_nothing_is_enforced(
     foreign: Server, tmp_path: Path
 ) -> None:

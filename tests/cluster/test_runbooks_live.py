@@ -116,6 +116,7 @@ def colleague(cluster: Cluster, tmp_path: Path) -> Path:
     return make_colleague(cluster, tmp_path)
 
 
+@pytest.mark.full
 def test_a_killed_run_is_resumed_by_another_person_and_nothing_is_done_twice(
     cluster: Cluster, app: str, colleague: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def config_map(name: str, size: int, version: int = 0) -> dict[str, object]:
 # What was written
 
 
+@pytest.mark.full
 def test_five_hundred_updates_of_a_large_object_leave_no_trace_in_memory(server: Victim) -> None:
     with server.client() as client:
         assert client.call("POST", MAPS, config_map("large", 700_000)).status == 201

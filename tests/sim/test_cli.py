@@ -168,6 +168,7 @@ def test_a_users_own_scenario_is_found_in_its_file(tmp_path: Path) -> None:
     assert replayed["reproduced"]
 
 
+@pytest.mark.full
 def test_determinism_is_checked_in_two_processes(tmp_path: Path) -> None:
     code, said = answer("sim", "check-determinism", "--seeds", "0..6", folder=tmp_path)
     assert (code, said["mismatches"], said["runs"]) == (0, 0, 12)

@@ -200,11 +200,13 @@ def mismatches(folder: Path, program: str, **environment: str) -> str:
     return ran.stdout.strip().rpartition(": ")[2] or ran.stderr
 
 
+@pytest.mark.full
 @pytest.mark.live
 def test_two_interpreters_start_the_watches_of_several_kinds_in_one_order(tmp_path: Path) -> None:
     assert mismatches(tmp_path, OF_SEVERAL_KINDS) == "0 mismatches"
 
 
+@pytest.mark.full
 @pytest.mark.live
 def test_an_operator_that_loops_over_a_set_of_strings_needs_a_fixed_hash_seed(tmp_path: Path) -> None:
     assert mismatches(tmp_path, OF_A_SET) == "2 mismatches"

@@ -116,6 +116,7 @@ def growing() -> ClusterState:
     return changed(settled(), more)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_override_that_keeps_new_pods_out_of_a_zone_moves_them_to_others() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]})
