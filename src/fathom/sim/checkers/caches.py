@@ -12,6 +12,7 @@ from fathom.cache.caches import Caches
 from fathom.cache.observer import CacheEvent, CacheFailed, CacheProbed, HandlerFailed, Listed, Resumed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.servers import SimServer
 from fathom.sim.world.violation import Violation
 
 if TYPE_CHECKING:
@@ -99,13 +100,21 @@ class CacheInspector:
 
     def _probed(self, kind: str, took_s: float) -> None:
         """A read without a revision sees every write before it, whatever the server's cache has: so does the
-        cache that has reached its revision."""
+        cache that has reached its revision. Not so of a server that is alone, as long as its own commits do
+        not come back to it: that fault is of stores that others write to, and it does not ask."""
         assert self.caches is not None
+        if self._is_alone_and_stale():
+            return
         scope = self.caches.scope(kind)
         had = self._checker.newest_at(scope.resource.name, self._engine.since_s - took_s)
         has = self.caches.snapshot().revision(kind)
         if not scope.selects and not scope.namespace and has < had:
             self._broken(PROBED, f"the server had {kind} at revision {had}; the cache says so, and has {has}")
+
+    def _is_alone_and_stale(self) -> bool:
+        servers = [process.state for process in self._engine.processes.values()]
+        alone = sum(isinstance(state, SimServer) for state in servers) <= 1
+        return alone and any(fault == "stale-server" for fault, _ in self._engine.faults.fired)
 
     def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         subject = after if after is not None else before

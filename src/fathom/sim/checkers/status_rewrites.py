@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from fathom.model.objects import Obj, uid_of
+from fathom.model.well_known import FENCE_HEADER
 from fathom.sim.world.invariants import Checker, Found, Seen
 
 # A person who reads a status does not need its numbers more often, and every write wakes all watchers.
@@ -26,15 +27,15 @@ class StatusIsNotRewritten(Checker):
     name = "a status is not rewritten only for the numbers in its messages"
 
     def __init__(self) -> None:
-        # By UID and process: when it was last written for its numbers alone. A new leader does not know when
-        # the last one did.
-        self._written_s: dict[tuple[str, str], float] = {}
+        # By UID, process and term: when it was last written for its numbers alone. A new leader does not know
+        # when the last one did.
+        self._written_s: dict[tuple[str, str, str], float] = {}
 
     def commit(self, change: Seen) -> Found:
         old, new = change.old, change.new
         if old is None or new is None or change.resource in RENEWED or not differs_in_numbers(old, new):
             return None
-        at = (uid_of(new), change.by)
+        at = (uid_of(new), change.by, dict(change.headers).get(FENCE_HEADER, ""))
         before_s, self._written_s[at] = self._written_s.get(at), change.at_s
         if before_s is None or change.at_s - before_s >= ONCE_IN_S:
             return None
