@@ -147,6 +147,7 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
     assert "is a copy of" in again
 
 
+@pytest.mark.full
 def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it(
     foreign: Server, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ def test_loads_that_have_no_room_are_refused_before_anything_starts() -> None:
         run_why(WhyLoad(nodes=2, pods=5, waiting=5))
 
 
+@pytest.mark.full
 def test_a_small_run_answers_every_question_and_says_what_it_took() -> None:
     load = WhyLoad(nodes=3, pods=20, waiting=10, decisions=200, writes=300, questions=4)
     result = run_why(load)

@@ -30,6 +30,7 @@ def decide(who: Kubectl, namespace: str, path: str, status: Obj) -> tuple[int, s
     return done.code, done.err
 
 
+@pytest.mark.full
 def test_break_glass_for_its_author_until_it_ends_and_a_review_by_another(
     kubectl: Kubectl, person: As, namespace: str
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_change_that_does_not_help_is_found() -> None:
     assert "the proposed change does not admit the pod" in result.problems
 
 
+@pytest.mark.full
 def test_an_answer_without_a_change_is_found() -> None:
     waiting, answer = too_large()
     result = compared(waiting, msgspec.structs.replace(answer, change=None))

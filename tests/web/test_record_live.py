@@ -62,6 +62,7 @@ def test_a_failed_simulated_run_is_told_as_a_story_and_as_text(
     expect(story.get_by_role("alert")).to_contain_text("other.json is not a recorded run")
 
 
+@pytest.mark.full
 def test_an_incident_is_exported_saved_and_replayed_by_whoever_may(
     cluster: Cluster, namespace: str, page_as: PageAs
 ) -> None:
