@@ -13,6 +13,8 @@ from fathom.kinds.shape import API_VERSION, GROUP, Shape, read
 from fathom.model.errors import bad_request, invalid
 from fathom.model.objects import Obj, metadata, with_metadata
 
+RUN_BYTES_MAX = 256 << 10  # Answers are kept with their questions.
+
 
 class PreviewQuestion(msgspec.Struct, frozen=True):
     tried: Obj  # A SchedulerOverride or a RunbookRun, with its namespace.
@@ -41,6 +43,8 @@ def question_of(obj: Obj, namespace: str) -> PreviewQuestion:
             raise bad_request(f"spec.{field} must be from 1 to {most}, not {value}")
     if spec.override and spec.run:
         raise bad_request("spec has both an override and a run; set one of them")
+    if len(msgspec.json.encode(spec.run)) > RUN_BYTES_MAX:
+        raise bad_request(f"spec.run has more than {RUN_BYTES_MAX >> 10} KiB: it is too large to be tried")
     if spec.run:
         tried = _checked("spec.run", spec.run, namespace, RunbookRun, runbook_run.DEFINITION)
     else:

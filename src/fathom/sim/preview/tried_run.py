@@ -21,7 +21,7 @@ from fathom.kinds.runbook import RunbookCondition, RunbookSpec, RunbookStep, spe
 from fathom.kinds.runbook_run import RunbookRun
 from fathom.kinds.shape import API_VERSION, read
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.preview.futures import APPROVER, AS_IF_APPROVED, TriedObject, approve
@@ -32,6 +32,7 @@ from fathom.steer.runner import Runner, Surroundings
 RUNS = own_resource(runbook_run.DEFINITION)
 OVERRIDES = own_resource(scheduler_override.DEFINITION)
 APPROVER_LOOK_S = 2.0
+LINES_MAX = 500  # Of its progress, in an answer that is kept.
 YES_TO_ALL = "Questions were answered with yes."
 
 
@@ -46,10 +47,12 @@ class TriedRun:
         self._ended_s: float | None = None
         self._trouble = ""  # Why the client gave the run up.
         self._approved = False
+        self._others: set[str] = set()  # UIDs of overrides that were there before: they wait as they do live.
 
     # As `futures` asks.
 
     def begin(self, world: World) -> Refusal | tuple[str, ...]:
+        self._others = {uid_of(override) for override in world.list(OVERRIDES.name)}
         made = TriedObject(RUNS, self._run, self._user).begin(world)
         if isinstance(made, Refusal):
             return made
@@ -80,7 +83,7 @@ class TriedRun:
                 RunStep(str(step.get("id")), str(step.get("state") or ""), str(step.get("message") or ""))
                 for step in status.get("steps") or ()
             ),
-            lines=tuple(self._lines) if with_lines else (),
+            lines=tuple(self._lines[:LINES_MAX]) if with_lines else (),
         )
 
     @property
@@ -119,7 +122,8 @@ class TriedRun:
             page = await api.list_page(OVERRIDES, namespace)
             for override in page.items:
                 approval = lookup(override, "status", "approval") or {}
-                if approval.get("required") and not approval.get("approved"):
+                waits = approval.get("required") and not approval.get("approved")
+                if waits and uid_of(override) not in self._others:
                     outcome = await approve(api, OVERRIDES, override)
                     self._approved |= isinstance(outcome, Committed)
             await asyncio.sleep(APPROVER_LOOK_S)

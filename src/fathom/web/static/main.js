@@ -18,11 +18,12 @@ const LOGIN = /^#login=([\w-]+)(?:&follow=([a-z0-9./-]+))?$/;
 
 async function start() {
   const [, code, followed] = LOGIN.exec(location.hash) ?? [];
-  keepFollowing(followed);
   // Out of the address and the history before anything else: it is a credential, if only once.
   if (code) history.replaceState(null, "", "/ui/#/now");
   try {
-    begin(code ? await logIn({code}) : sessionKey() ? await whoAmI() : null);
+    const session = code ? await logIn({code}) : sessionKey() ? await whoAmI() : null;
+    keepFollowing(followed);  // Only with a link that logged in: nobody else says where this page goes.
+    begin(session);
   } catch (error) {
     begin(null, error.status === 0 || code ? error.message : "");
   }
