@@ -33,7 +33,6 @@ NAMES: dict[str, tuple[str, str]] = {
     "Suspect": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     "Unreachable": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     # Taints.
-    "bookmark-seconds": ("api/verbs/watch.py", "client/events.py"),
     "lost": ("controllers/node_health/plan.py", PEOPLE),
     "quarantine": ("controllers/node_health/plan_trust.py", "schedule/decide/remedies.py"),
     "suspect": ("controllers/node_health/plan.py", PEOPLE),
@@ -50,6 +49,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "agent-notice": ("agent/node.py", PEOPLE),
     "author": ("cli/steer/override_actions.py", "kinds/attached_override.py"),
     "auto-revert": (PEOPLE, "controllers/deployment/plan_rollback.py"),
+    "bookmark-seconds": ("api/verbs/watch.py", "client/events.py"),
     "break-glass": ("api/admission/overrides/marks.py", "api/auth/break_glass.py"),
     "capacity-class": ("schedule/loop/deciding.py", "schedule/loop/reservations.py"),
     "charged-with-pod": ("api/ledger/quota_charges.py", "api/admission/usage.py"),
@@ -81,6 +81,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "slot": ("controllers/replicaset/plan.py", "kinds/reservation.py"),
     "stop-when-alone-seconds": (PEOPLE, "agent/container_views.py"),
     "trust-lost": ("controllers/node_health/plan_trust.py", "model/trust.py"),
+    "watch-age-seconds": ("api/verbs/watch.py", "client/events.py"),
 }
 
 

@@ -142,6 +142,20 @@ def test_the_end_of_the_initial_events_says_how_often_bookmarks_come_if_asked(tm
     tell(story, tmp_path)
 
 
+def test_a_bookmark_says_how_long_its_watch_was_open_if_asked(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        path = f"{MAPS}?allowWatchBookmarks=true&resourceVersion={await _revision(api)}"
+        watching = await api.watch(path, headers={"fathom-bookmark-seconds": "0.1"})
+        ages_s = []
+        for _ in range(3):
+            event = await watching.next()
+            assert event is not None and event["type"] == "BOOKMARK"
+            ages_s.append(float(event["object"]["metadata"]["annotations"]["fathom.dev/watch-age-seconds"]))
+        assert 0 < ages_s[0] < ages_s[1] < ages_s[2]
+
+    tell(story, tmp_path)
+
+
 def test_a_watch_ends_at_its_timeout(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         watching = await api.watch(f"{MAPS}?timeoutSeconds=1&resourceVersion={await _revision(api)}")

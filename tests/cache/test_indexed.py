@@ -10,6 +10,7 @@ from fathom.cache.indexed import EARLY_MAX, AppliedChange, Change, IndexedCache,
 from fathom.cache.indexes import STANDARD
 from fathom.client.events import Event, MalformedEvent
 from fathom.model.objects import Key, Obj
+from fathom.model.well_known import WATCH_AGE_ANNOTATION
 
 
 def obj(name: str, revision: int, *, uid: str = "", **parts: Any) -> Obj:
@@ -17,8 +18,11 @@ def obj(name: str, revision: int, *, uid: str = "", **parts: Any) -> Obj:
     return {"kind": "Pod", "metadata": meta, **parts}
 
 
-def bookmark(revision: int) -> Event:
-    return Event("BOOKMARK", {"metadata": {"resourceVersion": str(revision)}})
+def bookmark(revision: int, *, age_s: float | None = None) -> Event:
+    meta: Obj = {"resourceVersion": str(revision)}
+    if age_s is not None:
+        meta["annotations"] = {WATCH_AGE_ANNOTATION: f"{age_s:g}"}
+    return Event("BOOKMARK", {"metadata": meta})
 
 
 def added(*objs: Obj) -> list[Event]:
@@ -31,9 +35,9 @@ def synced(*objs: Obj, revision: int = 10, shared_revisions: bool = True) -> Ind
     return cache
 
 
-def apply(cache: IndexedCache, *events: Event, now_s: float = 1.0) -> AppliedChange:
+def apply(cache: IndexedCache, *events: Event, now_s: float = 1.0, opened_s: float = 0.0) -> AppliedChange:
     applied = AppliedChange()
-    cache.apply(events, applied, now_s=now_s)
+    cache.apply(events, applied, now_s=now_s, opened_s=opened_s)
     return applied
 
 
@@ -51,6 +55,38 @@ def replace(cache: IndexedCache, *objs: Obj, revision: int) -> list[Change]:
 
 def names(cache: IndexedCache) -> list[str]:
     return [one["metadata"]["name"] for one in cache.held().contents.all()]
+
+
+def test_what_comes_late_does_not_make_the_cache_look_new() -> None:
+    """A process that was paused for 40 s reads what was sent meanwhile in one go."""
+    cache = synced(obj("a", 5))
+    apply(cache, bookmark(10, age_s=1.0), now_s=101.0, opened_s=100.0)
+    apply(cache, *added(obj("b", 12)), now_s=141.0, opened_s=100.0)
+    assert cache.heard_s == 101.0
+    apply(cache, bookmark(12, age_s=2.0), *added(obj("c", 14)), now_s=141.0, opened_s=100.0)
+    assert cache.heard_s == 102.0
+    apply(cache, bookmark(14, age_s=41.0), now_s=141.1, opened_s=100.0)
+    assert cache.heard_s == 141.0
+
+
+def test_a_bookmark_older_than_the_cache_says_nothing_about_its_age() -> None:
+    cache = synced(obj("a", 5))
+    apply(cache, bookmark(9, age_s=50.0), now_s=150.0, opened_s=100.0)
+    assert cache.heard_s == 0.0
+
+
+def test_a_bookmark_is_not_newer_than_its_arrival() -> None:
+    cache = synced(obj("a", 5))
+    apply(cache, bookmark(10, age_s=500.0), now_s=101.0, opened_s=100.0)
+    assert cache.heard_s == 101.0
+
+
+def test_where_the_server_does_not_say_when_it_sent_a_bookmark_arrival_counts() -> None:
+    cache = synced(obj("a", 5))
+    apply(cache, bookmark(10), now_s=101.0)
+    assert cache.heard_s == 101.0
+    apply(cache, *added(obj("b", 12)), now_s=102.0)
+    assert cache.heard_s == 102.0
 
 
 def test_an_event_completes_only_the_revisions_before_it() -> None:
@@ -113,7 +149,7 @@ def test_a_write_is_visible_before_its_event_and_the_event_is_its_echo() -> None
     assert write(cache, ours, now_s=1.0) == [(before, ours)]
     assert cache.revision == 10
     applied = apply(cache, Event("MODIFIED", obj("a", 12, spec=1)), now_s=1.5)
-    assert applied == AppliedChange(fresh=True, echoes_s=[0.5])
+    assert applied == AppliedChange(fresh=True, as_of_s=1.5, echoes_s=[0.5])
     assert cache.get(Key("ns", "a")) is ours
 
 
@@ -121,7 +157,8 @@ def test_an_event_older_than_an_own_write_is_overtaken() -> None:
     cache = synced(obj("a", 5))
     ours = obj("a", 13)
     write(cache, ours)
-    assert apply(cache, Event("MODIFIED", obj("a", 12))) == AppliedChange(overtaken=1, fresh=True)
+    applied = apply(cache, Event("MODIFIED", obj("a", 12)), now_s=1.0)
+    assert applied == AppliedChange(overtaken=1, fresh=True, as_of_s=1.0)
     assert cache.get(Key("ns", "a")) is ours
 
 

@@ -28,7 +28,16 @@ import msgspec
 
 from fathom.cache.contents import Contents, Draft
 from fathom.cache.indexes import Index
-from fathom.client.events import ADDED, BOOKMARK, DELETED, MODIFIED, Event, MalformedEvent, revision_of
+from fathom.client.events import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    MODIFIED,
+    Event,
+    MalformedEvent,
+    revision_of,
+    watch_age_s,
+)
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 
 # The change of one object: (before, after). None before: new. None after: deleted. Each `before` is the
@@ -49,6 +58,7 @@ class AppliedChange(msgspec.Struct):
     again: int = 0  # Repeated events.
     overtaken: int = 0  # Events older than an own write in the cache.
     fresh: bool = False  # The server sent something that is not older than the cache.
+    as_of_s: float = float("-inf")  # The cache has all that the server had at this time.
     echoes_s: list[float] = []  # How long after an own write's answer its event came.
 
 
@@ -87,6 +97,9 @@ class IndexedCache:
         self.safe = 0
         self.seen = 0  # safe <= seen, and neither ever decreases.
         self.heard_s = float("-inf")
+        # The server's bookmarks say when they were sent. What else it sends may have been on its way for
+        # long, and then shows nothing about how new the cache is.
+        self.dated = False
         self.synced = False
         self._early: dict[Key, tuple[int, float]] = {}  # Own writes without their event: revision, when.
         self._written = 0  # The newest own write that was put in.
@@ -116,16 +129,23 @@ class IndexedCache:
 
     # Events, lists, own writes: what moves a cache forward.
 
-    def apply(self, events: Iterable[Event], applied: AppliedChange, *, now_s: float) -> None:
-        """Events of a watch, in order. Raises `MalformedEvent`; events before the malformed one count."""
+    def apply(
+        self,
+        events: Iterable[Event],
+        applied: AppliedChange,
+        *,
+        now_s: float,
+        opened_s: float = float("-inf"),
+    ) -> None:
+        """Events of a watch that was requested at `opened_s`, in order. Raises `MalformedEvent`; events
+        before the malformed one count."""
         try:
             for event in events:
-                self._apply_event(event, applied, now_s)
+                self._apply_event(event, applied, now_s, opened_s)
         finally:
             if self._early:
                 self._drop_unconfirmed(applied)
-            if applied.fresh:
-                self.heard_s = max(self.heard_s, now_s)
+            self.heard_s = max(self.heard_s, applied.as_of_s)
             self._moved()
 
     def replace(self, objs: Iterable[Obj], revision: int, changes: list[Change], *, asked_s: float) -> None:
@@ -173,10 +193,10 @@ class IndexedCache:
 
     # Events.
 
-    def _apply_event(self, event: Event, applied: AppliedChange, now_s: float) -> None:
+    def _apply_event(self, event: Event, applied: AppliedChange, now_s: float, opened_s: float) -> None:
         revision = revision_of(event.obj)
         if event.type == BOOKMARK:
-            self._bookmarked(revision, applied)
+            self._bookmarked(event, revision, applied, now_s, opened_s)
         elif revision <= self.safe:
             applied.again += 1
         else:
@@ -184,12 +204,21 @@ class IndexedCache:
             self._changed(event, revision, applied, now_s)
             self.seen = max(self.seen, revision)
             applied.fresh = True
+            if not self.dated:
+                applied.as_of_s = now_s
 
-    def _bookmarked(self, revision: int, applied: AppliedChange) -> None:
+    def _bookmarked(
+        self, event: Event, revision: int, applied: AppliedChange, now_s: float, opened_s: float
+    ) -> None:
         # An older bookmark does not count: a stale server must not make the cache look fresh.
-        if revision >= self.seen:
-            self.safe = self.seen = revision
-            applied.fresh = True
+        if revision < self.seen:
+            return
+        self.safe = self.seen = revision
+        applied.fresh = True
+        age_s = watch_age_s(event)
+        self.dated = age_s is not None
+        # The server opened the watch after it was requested: the bookmark is at least as new as this.
+        applied.as_of_s = now_s if age_s is None else min(now_s, opened_s + age_s)
 
     def _changed(self, event: Event, revision: int, applied: AppliedChange, now_s: float) -> None:
         key = _key_of(event.obj)

@@ -23,6 +23,7 @@ from fathom.client.events import (
     error_of,
     promised_bookmark_s,
     revision_of,
+    watch_age_s,
 )
 from fathom.model.errors import ApiError, expired
 from fathom.model.objects import Key, Obj, key_of
@@ -55,6 +56,7 @@ class InitialEvents:
         self.objs: dict[Key, Obj] = {}
         self.revision = 0  # The list's, once it is complete.
         self.bookmark_s = math.inf  # So often the server promises bookmarks.
+        self.dated = False  # Whether the server says when it sent a bookmark.
         self.rest: list[Event] = []  # Events in the same chunk after the end of the list.
 
     def take(self, events: list[Event]) -> bool:
@@ -66,6 +68,7 @@ class InitialEvents:
                     raise NoWatchList("the server sent a bookmark before the end of the initial events")
                 self.revision = revision_of(event.obj)
                 self.bookmark_s = promised_bookmark_s(event)
+                self.dated = watch_age_s(event) is not None
                 self.rest = events[at + 1 :]
                 return True
             self._take_event(event)

@@ -93,7 +93,8 @@ class Reflector:
         self._broken_lists = 0  # In a row.
         self._unended_lists = 0  # Since the start.
         self._ended = ""  # How the last watch ended; '' when there is none to resume.
-        self._watching_s: float | None = None  # When this round's watch was opened.
+        self._opened_s = float("-inf")  # When this round's watch was requested.
+        self._watching_s: float | None = None  # When it was opened.
         self._watching_from = 0  # And from which revision.
         self._failures = 0  # In a row, without a steady watch in between.
 
@@ -162,6 +163,7 @@ class Reflector:
 
     async def _open(self) -> Stream:
         watch_s, after = self._pace.watch(self._rng), self.cache.safe
+        self._opened_s = loop_now_s()
         stream = await open_watch(self._api, self.scope, after=after, watch_s=watch_s)
         if self._ended:
             self._observer.note(Resumed(self.kind, self._ended, after))
@@ -184,6 +186,7 @@ class Reflector:
 
     async def _stream_list(self, cause: str, asked_s: float) -> tuple[Stream, list[Event]]:
         watch_s = self._pace.watch(self._rng)
+        self._opened_s = asked_s
         stream = await open_watch_list(self._api, self.scope, watch_s=watch_s)
         initial_events = InitialEvents(self._keep)
         try:
@@ -191,6 +194,7 @@ class Reflector:
                 while not initial_events.take(await self._read(stream)):
                     self._silence.heard()
             self._silence.promise(initial_events.bookmark_s)
+            self.cache.dated = initial_events.dated
             self._take_list(list(initial_events.objs.values()), initial_events.revision, cause, asked_s)
         except BaseException:
             stream.close()
@@ -230,7 +234,7 @@ class Reflector:
         good = events if error is None else events[: events.index(error)]
         applied = AppliedChange()
         try:
-            self.cache.apply(good, applied, now_s=loop_now_s())
+            self.cache.apply(good, applied, now_s=loop_now_s(), opened_s=self._opened_s)
         finally:
             self._report(applied)
         if applied.fresh:

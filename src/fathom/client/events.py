@@ -14,7 +14,7 @@ import msgspec
 
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
-from fathom.model.well_known import BOOKMARK_ANNOTATION
+from fathom.model.well_known import BOOKMARK_ANNOTATION, WATCH_AGE_ANNOTATION
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -79,10 +79,20 @@ def ends_initial_events(event: Event) -> bool:
 
 def promised_bookmark_s(event: Event) -> float:
     """How often the server says that bookmarks come; infinite where it does not say."""
+    seconds = _seconds(event, BOOKMARK_ANNOTATION)
+    return math.inf if seconds is None else seconds
+
+
+def watch_age_s(event: Event) -> float | None:
+    """How long the watch had been open when its server sent this bookmark; None where it does not say."""
+    return _seconds(event, WATCH_AGE_ANNOTATION)
+
+
+def _seconds(event: Event, annotation: str) -> float | None:
     try:
-        return float(str(_annotation(event, BOOKMARK_ANNOTATION)))
+        return float(str(_annotation(event, annotation)))
     except ValueError:
-        return math.inf
+        return None
 
 
 def _annotation(event: Event, name: str) -> object:

@@ -24,6 +24,7 @@ from fathom.control.process import load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.model import accounts
 from fathom.model.body import Body
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, metadata
 from fathom.model.times import SECOND_NS
 from fathom.model.user import User
@@ -45,6 +46,9 @@ T = TypeVar("T")
 
 SCHEDULER, MANAGER = "scheduler", "controllers"
 LEASES = f"{REGISTRY}leases.coordination.k8s.io/"
+# Half of the age that a view may have for any action. Bookmarks every second, as live, would be half of what
+# a quiet fork does.
+BOOKMARK_S = FRESH_S / 2
 # An hour of a large cluster; a process that retries without waiting reaches it soon.
 INPUTS_MAX = 50_000_000
 # Virtual time for one request of `perform`, retries included.
@@ -137,7 +141,7 @@ def _start_deciders(world: World, options: Mapping[str, Any]) -> None:
         SCHEDULER,
         begin_scheduler,
         account=User(accounts.SCHEDULER),
-        **{"lease": "fathom-system/scheduler", "who": SCHEDULER, **options},
+        **{"lease": "fathom-system/scheduler", "who": SCHEDULER, "bookmark_s": BOOKMARK_S, **options},
     )
     run_controllers(
         world,
@@ -145,6 +149,7 @@ def _start_deciders(world: World, options: Mapping[str, Any]) -> None:
         *(load_controller(name) for name in CONTROLLERS),
         account=User(accounts.CONTROLLERS),
         only_declared_fields=False,  # As live.
+        bookmark_s=BOOKMARK_S,
         lease="fathom-system/controllers",
         signals=MANAGER,
     )

@@ -30,7 +30,7 @@ from fathom.api.watch_events import ADDED, DELETED, MODIFIED, WatchEvent, frame
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj
-from fathom.model.well_known import BOOKMARK_ANNOTATION
+from fathom.model.well_known import BOOKMARK_ANNOTATION, WATCH_AGE_ANNOTATION
 from fathom.store.protocol import Batch, Change, Compacted, Entry, FutureRevision, StoreUnavailable
 
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -99,7 +99,8 @@ class WatchStream:
         self._plain = call.form.shape == response_forms.PLAIN and not call.kind.stored_as
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
-        self._end_at = self._now() + _timeout(core, call.request)
+        self._opened_at = self._now()
+        self._end_at = self._opened_at + _timeout(core, call.request)
         self._bookmark_at = self._next_bookmark()
         self._due = 0.0  # When the timer for the next bookmark or the end is due; 0 if none is set.
         self._over = False
@@ -111,7 +112,7 @@ class WatchStream:
         self._watcher.cursor = self._cache.end
         self._sent = self._core.cache.reached
         if say_end and self._bookmarks:
-            self._ready = chain(self._ready, (self._bookmark(self._end_annotations()),))
+            self._ready = chain(self._ready, (self._bookmark(is_end=True),))
 
     def open_after(self, revision: int) -> None:
         self._sent = revision
@@ -298,14 +299,9 @@ class WatchStream:
         grid_s = self._bookmark_s / BOOKMARK_PHASES
         return math.ceil((self._now() + self._bookmark_s) / grid_s) * grid_s
 
-    def _end_annotations(self) -> dict[str, str]:
-        """Who requested an interval is told that it is kept: a watch that dies at once is noticed by that."""
-        if BOOKMARK_HEADER not in self._call.request.headers:
-            return INITIAL_EVENTS_END
-        return INITIAL_EVENTS_END | {BOOKMARK_ANNOTATION: f"{self._bookmark_s:g}"}
-
-    def _bookmark(self, annotations: dict[str, str] | None = None) -> Any:
+    def _bookmark(self, *, is_end: bool = False) -> Any:
         meta: Obj = {"resourceVersion": str(self._sent), "creationTimestamp": None}
+        annotations = self._bookmark_annotations(is_end=is_end)
         if annotations:
             meta["annotations"] = annotations
         kind = self._call.kind
@@ -319,6 +315,16 @@ class WatchStream:
         if form.shared:
             return [(BOOKMARK, obj)]
         return frame(BOOKMARK, encode_json(obj))
+
+    def _bookmark_annotations(self, *, is_end: bool) -> dict[str, str]:
+        """Who requested an interval is told that it is kept: a watch that dies at once is noticed by that.
+        And when the bookmark was sent: a reader that was paused must not take it for news."""
+        annotations = INITIAL_EVENTS_END if is_end else {}
+        if BOOKMARK_HEADER not in self._call.request.headers:
+            return annotations
+        age_s = self._now() - self._opened_at
+        promise = {BOOKMARK_ANNOTATION: f"{self._bookmark_s:g}"} if is_end else {}
+        return {**annotations, **promise, WATCH_AGE_ANNOTATION: f"{age_s:.3f}"}
 
     def _now(self) -> float:
         return self._clock.monotonic_ns() / 1e9

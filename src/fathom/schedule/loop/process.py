@@ -45,6 +45,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     own_kinds: bool = True  # False where the server is not fathom's.
     attached_kinds: tuple[str, ...] = ()  # Kinds that may be followed there: CRDs of ours, StorageClass.
     resync_s: float = 0.0
+    bookmark_s: float = 1.0  # How often servers are asked for bookmarks.
     drain_s: float = 10.0
     batch_max: int = 256
     in_flight_max: int = 2
@@ -81,7 +82,7 @@ class SchedulerProcess:
             self._station.api(),
             streams=inside.streams,
             observer=observer,
-            pace=ListPace(resync=settings.resync_s),
+            pace=ListPace(resync=settings.resync_s, bookmark=settings.bookmark_s),
         )
         for kind in (*KINDS, STORAGE_CLASS):
             own, delayed = kind.resource.group == "fathom.dev", kind is STORAGE_CLASS

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fathom.cache.caches import Caches
 from fathom.cache.observer import CacheEvent, CacheFailed, CacheProbed, HandlerFailed, Listed, Resumed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.times import SECOND_NS
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.servers import SimServer
 from fathom.sim.world.violation import Violation
@@ -23,9 +24,13 @@ BACK = "informer revision never goes back"
 DEAD = "no ADDED for a dead UID"
 CHAIN = "each cache change starts from the state of the last one"
 ONE = "each cache change is of one object"
+AS_NEW = "a cache is as new as it says"
 PROBED = "a cache that was asked for has what the server had"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
+
+# A commit reaches the caches of all API servers within this, unless a fault delays it.
+SERVER_LAG_S = 1.0
 
 ON_NODE = "spec.nodeName="  # The selector of agents.
 NOTICED = "no exception goes unnoticed"
@@ -47,6 +52,8 @@ class CachesAreTrue(Checker):
         if change.old is not None and (change.new is None or uid_of(change.new) != uid_of(change.old)):
             self.deaths[uid_of(change.old)] = change.revision
         self._newest.setdefault(change.resource, []).append((change.at_s, change.revision))
+        if change.by in self.sights:
+            self.sights[change.by].check_ages()
         return None
 
     def newest_at(self, resource: str, at_s: float) -> int:
@@ -111,10 +118,28 @@ class CacheInspector:
         if not scope.selects and not scope.namespace and has < had:
             self._broken(PROBED, f"the server had {kind} at revision {had}; the cache says so, and has {has}")
 
+    def check_ages(self) -> None:
+        """A cache that says it was as new as the server two seconds ago has every change that was made
+        before. Not where a fault keeps changes from a server: it sends bookmarks all the same."""
+        if self.caches is None or self._has_stale_server():
+            return
+        view = self.caches.snapshot_at(self._engine.now_ns / SECOND_NS)
+        for kind in self.caches.kinds:
+            scope, age_s = self.caches.scope(kind), view.age(kind)
+            if scope.selects or scope.namespace or not view.synced(kind):
+                continue
+            had = self._checker.newest_at(scope.resource.name, self._engine.since_s - age_s - SERVER_LAG_S)
+            has = view.revision(kind)
+            if has < had:
+                what = f"the cache of {kind} says that it was current {age_s:.1f} s ago"
+                self._broken(AS_NEW, f"{what}, and has revision {has}; {had} was committed before")
+
     def _is_alone_and_stale(self) -> bool:
         servers = [process.state for process in self._engine.processes.values()]
-        alone = sum(isinstance(state, SimServer) for state in servers) <= 1
-        return alone and any(fault == "stale-server" for fault, _ in self._engine.faults.fired)
+        return sum(isinstance(state, SimServer) for state in servers) <= 1 and self._has_stale_server()
+
+    def _has_stale_server(self) -> bool:
+        return any(fault == "stale-server" for fault, _ in self._engine.faults.fired)
 
     def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         subject = after if after is not None else before

@@ -82,13 +82,24 @@ async def asked_for_and_not_yet_made(world: World) -> None:
 async def reported_and_gone(world: World) -> None:
     """New pods are reported as available and then deleted by somebody, while nobody can report that: a
     rollout goes by the pods, and old ones stay until new ones are ready."""
+    await _new_pods_go(world, lambda: world.crash(PLANNER, restart_after_s=AWAY_S))
+
+
+@scenario(Menu(processes=(AGENT,), kinds=KINDS, seconds=20, most=1), checkers=checkers, scale=3, timed=True)
+async def reported_and_gone_during_a_pause(world: World) -> None:
+    """New pods are reported as available and then deleted, while the process that rolls out is paused: the
+    reports that it reads first when it goes on are forty seconds old, and do not count as news."""
+    await _new_pods_go(world, lambda: world.pause(PLANNER, AWAY_S))
+
+
+async def _new_pods_go(world: World, planner_goes_away: Callable[[], None]) -> None:
     run_apart(world)
     await world.apply(DEPLOYMENTS, deployment(WEB, 3, surge=1, missing=0))
     await world.sleep(20)
     for tag in range(2, 2 + world.scale):
         await world.apply(DEPLOYMENTS, deployment(WEB, 3, tag=tag, surge=1, missing=0))
         await _wait(world, lambda tag=tag: bool(_pods(world, tag)))  # type: ignore[misc]
-        world.crash(PLANNER, restart_after_s=AWAY_S)
+        planner_goes_away()
         await _wait(world, lambda tag=tag: _reported(world, tag) > 0)  # type: ignore[misc]
         world.pause(MAKER, AWAY_LONGER_S)
         for pod in _pods(world, tag):
@@ -124,4 +135,8 @@ def _reported(world: World, tag: int) -> int:
     return int(lookup(_set(world, tag) or {}, "status", "availableReplicas") or 0)
 
 
-SCENARIOS: tuple[Scenario, ...] = (asked_for_and_not_yet_made, reported_and_gone)
+SCENARIOS: tuple[Scenario, ...] = (
+    asked_for_and_not_yet_made,
+    reported_and_gone,
+    reported_and_gone_during_a_pause,
+)

@@ -8,12 +8,17 @@ from fathom.sim.zoo import rewrite
 
 ROOM = "cache"
 NOT_FOUND_BECAUSE = (
-    "No invariant says how new a view is that counts as fresh. Its age begins when an event or a bookmark "
-    "arrives, however long it was on its way, so a late one makes an old view look new without this bug."
+    "Only a server that is behind sends such a bookmark. Of its other bookmarks a cache believes, without "
+    "this bug too, that they are current: the invariant about the age of views excepts such servers."
 )
 
 rewrite(
     IndexedCache._bookmarked,
-    "            applied.fresh = True\n",
-    ("            pass\n        applied.fresh = True\n"),
+    "            return\n",
+    (
+        "            applied.fresh = True\n"
+        "            age_s = watch_age_s(event)\n"
+        "            applied.as_of_s = now_s if age_s is None else opened_s + age_s\n"
+        "            return\n"
+    ),
 )
