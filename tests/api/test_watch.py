@@ -149,7 +149,8 @@ def test_a_bookmark_says_how_long_its_watch_was_open_if_asked(tmp_path: Path) ->
         ages_s = []
         for _ in range(3):
             event = await watching.next()
-            assert event is not None and event["type"] == "BOOKMARK"
+            assert event is not None
+            assert event["type"] == "BOOKMARK"
             ages_s.append(float(event["object"]["metadata"]["annotations"]["fathom.dev/watch-age-seconds"]))
         assert 0 < ages_s[0] < ages_s[1] < ages_s[2]
 

@@ -30,10 +30,12 @@ def test_a_preparation_brings_the_view_up_to_date_and_then_has_nothing_to_do() -
             cluster.write("pods", f"shop/p-{number}", pod(f"p-{number}", on="a"))
         assert kept.behind(cluster.objects()) == 2 * STEP_OBJECTS + 1
         assert await prepared.prepare() == 3
+        assert kept.made_anew == 1
         assert (kept.behind(cluster.objects()), kept.size) == (0, 2 * STEP_OBJECTS + 1)
         assert await prepared.prepare() == 0
         cluster.write("pods", "shop/p-0", None)
         assert await prepared.prepare() == 1
+        assert kept.made_anew == 1
         assert (kept.behind(cluster.objects()), kept.size) == (0, 2 * STEP_OBJECTS)
 
     asyncio.run(story())

@@ -65,6 +65,7 @@ class KeptCluster:
         self._lock = threading.Lock()
         self._held: ObjectEntries = {}  # What the view was made from; empty: there is no view.
         self._view = ClusterView()
+        self.made_anew = 0  # How often a preparation did not catch up, but had to begin from nothing.
 
     @cached_property
     def rules(self) -> Rules:
@@ -131,6 +132,7 @@ class KeptCluster:
 
     def _make(self, entries: ObjectEntries, now_ns: int) -> Iterator[None]:
         """Objects are decoded one by one: all at once take ten times the memory of the view."""
+        self.made_anew += 1
         before, view = self._held, ClusterView(rules=self.rules)
         for step in self._steps(_changes({}, entries)):
             for change in step:

@@ -16,7 +16,9 @@ LOOK_S = 2.0
 QUIET_WRITES = 1000
 # Requests are served between two steps of some milliseconds, which keep other threads waiting.
 PAUSE_S = 0.02
-REST_S = 0.12  # After a preparation, for each step: 30 times as long as one takes, so at most 3 % of a core.
+# Changes between two looks are few, and catching up with them is cheap. A view that must be made anew at
+# every look is not: after that, a rest of 30 times as long as its steps take, so at most 3 % of a core.
+REST_S = 0.12
 
 
 class Preparation:
@@ -33,12 +35,14 @@ class Preparation:
             await asyncio.sleep(LOOK_S)
             if self._cache.reached - before > QUIET_WRITES:
                 continue
+            made_anew = self._kept.made_anew
             try:
                 steps = await self.prepare()
             except Exception as error:  # An installed rule of somebody else's may fail; a question says so.
                 self._log.warn("questions are not prepared", error=repr(error))
                 return
-            await asyncio.sleep(steps * REST_S)
+            if self._kept.made_anew > made_anew:
+                await asyncio.sleep(steps * REST_S)
 
     async def prepare(self) -> int:
         """Returns the number of steps that it took."""
