@@ -12,11 +12,12 @@ from fathom.kinds.preview_answer import Preview
 from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import RunbookRun
 from fathom.kinds.shape import read
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import MASTERS, User
+from fathom.sim.fork import end, fork, perform, run_for
 from fathom.sim.preview.answer import preview_run
 from fathom.sim.preview.futures import AS_IF_APPROVED
-from fathom.sim.preview.tried_run import YES_TO_ALL, run_for_fork
+from fathom.sim.preview.tried_run import OVERRIDES, YES_TO_ALL, TriedRun, run_for_fork
 
 ADMIN = User("admin", (MASTERS,))
 WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
@@ -99,30 +100,59 @@ def test_a_run_has_only_the_rights_of_its_author() -> None:
     assert (answer.refused.code, answer.refused.reason) == (403, "Forbidden")
 
 
-@pytest.mark.slow
-@pytest.mark.full
-def test_an_override_of_a_run_that_needs_an_approval_gets_one() -> None:
-    def with_approvals(key: str, obj: Obj) -> Obj:
-        if not key.startswith("/registry/steeringlimits.fathom.dev/"):
-            return obj
-        return {**obj, "spec": {**obj["spec"], "approvals": "on"}}
+def with_approvals(key: str, obj: Obj) -> Obj:
+    if not key.startswith("/registry/steeringlimits.fathom.dev/"):
+        return obj
+    return {**obj, "spec": {**obj["spec"], "approvals": "on"}}
 
-    override = {
+
+def drain(name: str, node: str) -> Obj:
+    return {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "SchedulerOverride",
-        "metadata": {"name": "drained"},
+        "metadata": {"name": name},
         "spec": {
-            "target": "node/node-1",
+            "target": f"node/{node}",
             "scope": "cluster",
             "reason": "a test",
             "expiresAfter": "60s",
             "changes": {"drain": True},
         },
     }
+
+
+def draining_run() -> Obj:
     seen = {"name": "override", "object": {"kind": "SchedulerOverride", "name": "drained"}}
     active = {"name": "active", "expression": "override.status.active"}
-    run = run_of({"id": "drain", "action": {"create": override}, "expect": [active]}, inputs=[seen])
+    step = {"id": "drain", "action": {"create": drain("drained", "node-1")}, "expect": [active]}
+    run = run_of(step, inputs=[seen])
     run["metadata"]["namespace"] = "fathom-system"
-    answer = preview_run(changed(settled(), with_approvals), run, user=ADMIN, minutes=2, seeds=("1",))
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_an_override_of_a_run_that_needs_an_approval_gets_one() -> None:
+    answer = preview_run(
+        changed(settled(), with_approvals), draining_run(), user=ADMIN, minutes=2, seeds=("1",)
+    )
     assert answer.runs[0].phase == "Succeeded"
     assert AS_IF_APPROVED in answer.notes
+
+
+@pytest.mark.slow
+def test_an_override_that_waited_for_approval_before_goes_on_waiting() -> None:
+    world = fork(changed(settled(), with_approvals), "1")
+    try:
+        waiting = drain("waiting", "node-2")
+        waiting["metadata"]["namespace"] = "fathom-system"
+        perform(world, lambda world: world.api.create(OVERRIDES, "fathom-system", waiting))
+        TriedRun("1", draining_run(), ADMIN).begin(world)
+        run_for(world, 30)
+        approvals = {
+            metadata(override)["name"]: bool(lookup(override, "status", "approval", "approved"))
+            for override in world.list(OVERRIDES.name)
+        }
+    finally:
+        end(world)
+    assert approvals == {"drained": True, "waiting": False}
