@@ -181,8 +181,8 @@ def assemble(wanted: ServerSettings) -> Parts:
     )
     feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
     writer = HousekeepingWriter(client, decisions, "field-fights")
-    several = wanted.shared_store
-    fights = FieldFights(writer, outside.clock, log, registry.by_resource, several_servers=several)
+    server_id = wanted.decision_prefix if wanted.shared_store else ""
+    fights = FieldFights(writer, outside.clock, log, registry.by_resource, server=server_id)
     core.updates = fights if wanted.detect_fights else None
     return Parts(
         server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights, page, views

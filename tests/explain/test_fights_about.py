@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.explain.coupling.fight_texts import listed_fights
+from fathom.explain.coupling.fight_texts import as_objects, fight_conditions, listed_fights, shared_list
 from fathom.explain.coupling.fights import Fight, FightObject
 from fathom.explain.coupling.observed import contested_fields
 from fathom.explain.evidence import Evidence, HeldObjects, ObjectRef
@@ -49,7 +49,7 @@ def evidence(resource: str, path: str, *, may_read_nodes: bool = True) -> Eviden
     namespace, _, name = path.rpartition("/")
     signals = {
         "metadata": {"name": "field-fights"},
-        "status": {"fights": listed_fights(FIGHTS)},
+        "status": {"fights": as_objects(listed_fights(FIGHTS))},
     }
     objects = HeldObjects(
         {
@@ -65,7 +65,7 @@ def evidence(resource: str, path: str, *, may_read_nodes: bool = True) -> Eviden
 
 
 def test_the_status_lists_each_fight_in_fields_and_in_words() -> None:
-    (listed,) = listed_fights(FIGHTS[:1])
+    (listed,) = as_objects(listed_fights(FIGHTS[:1]))
     text = f"spec.replicas is changed back and forth by ann and controllers/autoscaling, every 2 s, {SINCE}"
     assert listed == {
         "form": "TwoWriters",
@@ -76,6 +76,28 @@ def test_the_status_lists_each_fight_in_fields_and_in_words() -> None:
         "writers": ["ann", "controllers/autoscaling"],
         "text": text,
     }
+
+
+def test_servers_that_share_a_store_keep_each_others_fights_in_the_list() -> None:
+    ours, theirs, both = listed_fights(FIGHTS[:1]), listed_fights(FIGHTS[1:2]), listed_fights(FIGHTS[:2])
+    first = shared_list(ours, (), server="a", now_ns=NOW_NS)
+    second = shared_list(both, first, server="b", now_ns=NOW_NS + 5 * SECOND_NS)
+    assert [(each.name, each.seen_by) for each in second] == [(ours[0].name, "a"), (theirs[0].name, "b")]
+    assert shared_list(ours, second, server="a", now_ns=NOW_NS + 10 * SECOND_NS) == second
+    message = fight_conditions([], second, "2026-01-01T00:00:05Z")[0]["message"]
+    assert ours[0].text in message
+    assert theirs[0].text in message
+
+
+def test_a_server_says_again_what_it_sees_and_is_forgotten_when_it_does_not() -> None:
+    ours = listed_fights(FIGHTS[:1])
+    said = shared_list(ours, (), server="a", now_ns=NOW_NS)
+    later_ns = NOW_NS + 30 * SECOND_NS
+    (again,) = shared_list(ours, said, server="a", now_ns=later_ns)
+    assert again.seen_at > said[0].seen_at
+    assert shared_list((), (again,), server="b", now_ns=later_ns + 50 * SECOND_NS) == (again,)
+    assert shared_list((), (again,), server="b", now_ns=later_ns + 70 * SECOND_NS) == ()
+    assert shared_list((), (again,), server="a", now_ns=later_ns) == ()
 
 
 def test_a_deployment_names_the_fights_about_itself_its_pods_and_the_nodes_and_no_others() -> None:

@@ -16,7 +16,13 @@ from typing import Any
 import msgspec
 
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
-from fathom.explain.coupling.fight_texts import event_of, fight_conditions, listed_fights
+from fathom.explain.coupling.fight_texts import (
+    as_objects,
+    event_of,
+    fight_conditions,
+    listed_fights,
+    shared_list,
+)
 from fathom.explain.coupling.fights import (
     NEVER_WATCHED,
     FieldChange,
@@ -27,6 +33,8 @@ from fathom.explain.coupling.fights import (
 )
 from fathom.explain.coupling.observed import writer_label
 from fathom.explain.coupling.recreations import Lifetime, RecreationDetector
+from fathom.kinds.component_signals import ComponentSignals
+from fathom.kinds.shape import read
 from fathom.kube.definitions.kind import Kind
 from fathom.model.cause import WakeCause
 from fathom.model.conditions import conditions_of
@@ -60,14 +68,16 @@ class FieldFights:
         log: Log,
         kind_of: Callable[[str], Kind | None],
         *,
-        several_servers: bool = False,
+        server: str = "",
     ) -> None:
-        self.detector = FightDetector(several_servers=several_servers)
+        """`server`: an id of this server, where others write to the same store; '': it is alone."""
+        self.detector = FightDetector(several_servers=bool(server))
         self.recreations = RecreationDetector()
         self._writer = writer  # Its writes name a recorded decision.
         self._clock = clock
         self._log = log
         self._kind_of = kind_of
+        self._server = server
         self._named: list[Fight] = []  # Without an Event yet.
         self._news = asyncio.Event()
 
@@ -137,14 +147,18 @@ class FieldFights:
             await self._writer.report(path, event, subject, cause=UPDATES, why=event["message"])
 
     async def _write_conditions(self, fights: Sequence[Fight]) -> None:
-        now = timestamp(self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        now = timestamp(now_ns)
         current = await self._writer.read(f"{SIGNALS}/{NAME}")
         before, listed = conditions_of(current or {}), listed_fights(fights)
-        after = fight_conditions(before, fights, now)
-        if after == before and listed == (lookup(current, "status", "fights") or []):
+        if self._server:
+            said = read(ComponentSignals, current or {}).status.fights
+            listed = shared_list(listed, said, server=self._server, now_ns=now_ns)
+        after, objects = fight_conditions(before, listed, now), as_objects(listed)
+        if after == before and objects == (lookup(current, "status", "fights") or []):
             return
         why = "; ".join(condition["message"] for condition in after if condition["status"] == "True")
-        status = {"observedAt": now, "conditions": after, "fights": listed}
+        status = {"observedAt": now, "conditions": after, "fights": objects}
         await self._write_signals(current, status, why or "no fight goes on")
 
     async def _write_signals(self, current: Obj | None, status: Obj, why: str) -> None:
@@ -160,9 +174,15 @@ class FieldFights:
             subject,
             cause=UPDATES,
             why=why,
-            body={"status": status},
+            body={"status": status, **_unchanged(current)},
             content_type=MERGE_PATCH,
         )
+
+
+def _unchanged(current: Obj | None) -> Obj:
+    """Refuses the write where another server has written since: its fights would be lost."""
+    version = None if current is None else metadata(current).get("resourceVersion")
+    return {} if version is None else {"metadata": {"resourceVersion": version}}
 
 
 def event_name(fight: Fight) -> str:

@@ -40,6 +40,14 @@ class FieldFight(Shape, frozen=True):
         tuple[str, ...], field_schema("Who writes it: parts of fathom, or users with their programs.")
     ] = ()
     text: Annotated[str, field_schema("What happens to the field, by whom, and since when.")] = ""
+    seen_by: Annotated[
+        str,
+        field_schema("The API server that noticed it, where several share a store. Absent: there is one."),
+    ] = ""
+    seen_at: Annotated[
+        Time,
+        field_schema("When that server last said so, at most half a minute ago: else it runs no longer."),
+    ] = ""
 
 
 class ComponentSignalsSpec(Shape, frozen=True):
