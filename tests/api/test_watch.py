@@ -10,7 +10,8 @@ import pytest
 from tests.api.harness import Api, Watching, config_map, tell
 
 from fathom.api import resource_cache
-from fathom.store.protocol import Compacted
+from fathom.store.memory import MemoryStore
+from fathom.store.protocol import Compacted, StoreUnavailable
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -155,6 +156,41 @@ def test_a_bookmark_says_how_long_its_watch_was_open_if_asked(tmp_path: Path) ->
         assert 0 < ages_s[0] < ages_s[1] < ages_s[2]
 
     tell(story, tmp_path)
+
+
+class CutOff(MemoryStore):
+    """A store that others write to, and that can be cut off from its reader."""
+
+    is_cut = False
+
+    async def revision(self) -> int:
+        if self.is_cut:
+            raise StoreUnavailable("the store does not answer")
+        return await super().revision()
+
+
+def test_a_server_that_is_cut_off_from_a_shared_store_does_not_call_itself_current(tmp_path: Path) -> None:
+    store = CutOff()
+
+    async def story(api: Api) -> None:
+        path = f"{MAPS}?allowWatchBookmarks=true&resourceVersion={await _revision(api)}"
+        watching = await api.watch(path, headers={"fathom-bookmark-seconds": "0.1"})
+
+        async def next_age_s() -> float:
+            event = await watching.next()
+            assert event is not None
+            return float(event["object"]["metadata"]["annotations"]["fathom.dev/watch-age-seconds"])
+
+        while await next_age_s() < 0.5:
+            pass
+        store.is_cut = True
+        ages_s = [await next_age_s() for _ in range(12)]
+        assert ages_s[-1] == ages_s[-2]
+        store.is_cut = False
+        while await next_age_s() == ages_s[-1]:
+            pass
+
+    tell(story, tmp_path, store=store, shared_store=True)
 
 
 def test_a_watch_ends_at_its_timeout(tmp_path: Path) -> None:

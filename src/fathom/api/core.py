@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -23,11 +24,11 @@ from fathom.kube.rules.base import KindRules, WriteMoment
 from fathom.kube.rules.table import DEFAULT, RULES
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
-from fathom.model.times import timestamp
+from fathom.model.times import SECOND_NS, timestamp
 from fathom.model.updates import UpdateObserver
 from fathom.model.user import User
 from fathom.seams.outside import Outside
-from fathom.store.protocol import Entry, Store
+from fathom.store.protocol import Entry, Store, StoreUnavailable
 
 # kube-apiserver waits this long for its watch cache before it answers "Too large resource version".
 FRESH_WAIT_S = 3.0
@@ -36,6 +37,9 @@ FRESH_WAIT_S = 3.0
 # read, and before 3.5.13 a write.
 PROGRESS_AFTER_S = 0.01
 PROGRESS_AGAIN_S = 0.1
+
+# Bookmarks say how new the cache is. Where others write too, the store is asked for that at most this often.
+AS_OF_S = 0.5
 
 
 # kube-apiserver sends at most 4 KiB of warnings, which is some dozens.
@@ -93,6 +97,8 @@ class Core:
         self.draining = False  # About to stop: not ready any more, but all requests are still answered.
         self.stopping = False  # Watches end.
         self.counts = ServerCounts()
+        self._current_s = float("-inf")  # The cache has all that the store had at this time.
+        self._asking: asyncio.Task[None] | None = None
 
     def rules(self, kind: Kind) -> KindRules:
         if self.registry.is_custom(kind.resource):
@@ -112,8 +118,27 @@ class Core:
     async def catch_up(self) -> int:
         """Bring the cache to the store's newest revision, for a consistent list or watch."""
         if self.shared_store:
+            asked_s = self._now_s()
             await self.wait_for(await self.store.revision())
+            self._current_s = max(self._current_s, asked_s)
         return self.cache.reached
+
+    def as_of_s(self) -> float:
+        """The cache has all that the store had at this time of the monotonic clock, as far as is known. A
+        server that is cut off from a shared store hears of no changes, and must not call that current."""
+        now_s = self._now_s()
+        if not self.shared_store:
+            return now_s  # It has every write that was acknowledged.
+        if now_s - self._current_s > AS_OF_S and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+        return self._current_s
+
+    async def _ask(self) -> None:
+        with contextlib.suppress(ApiError, StoreUnavailable):
+            await self.catch_up()
+
+    def _now_s(self) -> float:
+        return self.outside.clock.monotonic_ns() / SECOND_NS
 
     async def wait_for(self, revision: int) -> None:
         if self.cache.reached >= revision:

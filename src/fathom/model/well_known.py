@@ -22,7 +22,8 @@ SUSPECT_TAINT = "fathom.dev/suspect"  # Its agent sends no heartbeats.
 # On a bound pod: the id of the decision that placed it. On an Event: of the decision that it reports.
 DECISION_ANNOTATION = "fathom.dev/decision"
 BOOKMARK_ANNOTATION = "fathom.dev/bookmark-seconds"  # Where a WatchList ends: bookmarks come this often.
-# On a bookmark: how long its watch had been open when the server sent it. It may arrive much later.
+# On a bookmark: how long its watch had been open when all up to the bookmark was current. It may arrive much
+# later. Negative: the server was not sure of anything later than that, before the watch was opened.
 WATCH_AGE_ANNOTATION = "fathom.dev/watch-age-seconds"
 EPOCH_ANNOTATION = "fathom.dev/epoch"  # On a Lease: how often its holder has changed.
 CERTIFICATE_ANNOTATION = "fathom.dev/agent-certificate"  # On a Node: the certificate of the agent's endpoint.

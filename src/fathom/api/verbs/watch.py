@@ -318,11 +318,11 @@ class WatchStream:
 
     def _bookmark_annotations(self, *, is_end: bool) -> dict[str, str]:
         """Who requested an interval is told that it is kept: a watch that dies at once is noticed by that.
-        And when the bookmark was sent: a reader that was paused must not take it for news."""
+        And how new it was when it was sent: a reader that was paused must not take it for news."""
         annotations = INITIAL_EVENTS_END if is_end else {}
         if BOOKMARK_HEADER not in self._call.request.headers:
             return annotations
-        age_s = self._now() - self._opened_at
+        age_s = self._core.as_of_s() - self._opened_at
         promise = {BOOKMARK_ANNOTATION: f"{self._bookmark_s:g}"} if is_end else {}
         return {**annotations, **promise, WATCH_AGE_ANNOTATION: f"{age_s:.3f}"}
 

@@ -29,8 +29,11 @@ PROBED = "a cache that was asked for has what the server had"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
 
-# A commit reaches the caches of all API servers within this, unless a fault delays it.
-SERVER_LAG_S = 1.0
+STALE_SERVER = frozenset({"stale-server"})
+# Faults by which a server may learn of its own commit long after it was made.
+LATE_COMMITS = STALE_SERVER | {"partition", "slow-commit"}
+# What a cache says is rounded, and a commit counts from when it was made.
+ROUNDING_S = 1.0
 
 ON_NODE = "spec.nodeName="  # The selector of agents.
 NOTICED = "no exception goes unnoticed"
@@ -110,7 +113,7 @@ class CacheInspector:
         cache that has reached its revision. Not so of a server that is alone, as long as its own commits do
         not come back to it: that fault is of stores that others write to, and it does not ask."""
         assert self.caches is not None
-        if self._is_alone_and_stale():
+        if self._is_alone_and_had(STALE_SERVER):
             return
         scope = self.caches.scope(kind)
         had = self._checker.newest_at(scope.resource.name, self._engine.since_s - took_s)
@@ -119,27 +122,25 @@ class CacheInspector:
             self._broken(PROBED, f"the server had {kind} at revision {had}; the cache says so, and has {has}")
 
     def check_ages(self) -> None:
-        """A cache that says it was as new as the server two seconds ago has every change that was made
-        before. Not where a fault keeps changes from a server: it sends bookmarks all the same."""
-        if self.caches is None or self._has_stale_server():
+        """A cache that says it was as new as the store two seconds ago has every change that was made before.
+        A server that is alone does not ask the store: a commit that no answer came to may be in it."""
+        if self.caches is None or self._is_alone_and_had(LATE_COMMITS):
             return
         view = self.caches.snapshot_at(self._engine.now_ns / SECOND_NS)
         for kind in self.caches.kinds:
             scope, age_s = self.caches.scope(kind), view.age(kind)
             if scope.selects or scope.namespace or not view.synced(kind):
                 continue
-            had = self._checker.newest_at(scope.resource.name, self._engine.since_s - age_s - SERVER_LAG_S)
+            had = self._checker.newest_at(scope.resource.name, self._engine.since_s - age_s - ROUNDING_S)
             has = view.revision(kind)
             if has < had:
                 what = f"the cache of {kind} says that it was current {age_s:.1f} s ago"
                 self._broken(AS_NEW, f"{what}, and has revision {has}; {had} was committed before")
 
-    def _is_alone_and_stale(self) -> bool:
+    def _is_alone_and_had(self, faults: frozenset[str]) -> bool:
         servers = [process.state for process in self._engine.processes.values()]
-        return sum(isinstance(state, SimServer) for state in servers) <= 1 and self._has_stale_server()
-
-    def _has_stale_server(self) -> bool:
-        return any(fault == "stale-server" for fault, _ in self._engine.faults.fired)
+        alone = sum(isinstance(state, SimServer) for state in servers) <= 1
+        return alone and any(fault in faults for fault, _ in self._engine.faults.fired)
 
     def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         subject = after if after is not None else before

@@ -7,9 +7,10 @@ from fathom.cache.indexed import IndexedCache
 from fathom.sim.zoo import rewrite
 
 ROOM = "cache"
-NOT_FOUND_BECAUSE = (
-    "Only a server that is behind sends such a bookmark. Of its other bookmarks a cache believes, without "
-    "this bug too, that they are current: the invariant about the age of views excepts such servers."
+WITHOUT_EFFECT = (
+    "A bookmark of fathom's servers says how new it is, and one that is older than the cache says that it is old:"
+    " no view looks new by it. It guards against servers that do not say so, of which there is none in the"
+    " world."
 )
 
 rewrite(
