@@ -8,9 +8,9 @@ from fathom.sim.zoo import rewrite
 
 ROOM = "cache"
 WITHOUT_EFFECT = (
-    "A bookmark of fathom's servers says how new it is, and one that is older than the cache says that it is old:"
-    " no view looks new by it. It guards against servers that do not say so, of which there is none in the"
-    " world."
+    "A bookmark of fathom's servers says how new it is, and one that is older than the cache says that it"
+    " is old: no view looks new by it. It guards against servers that do not say so, of which there is none"
+    " in the world."
 )
 
 rewrite(
