@@ -32,7 +32,7 @@ class SeenVersions(msgspec.Struct, frozen=True, omit_defaults=True):
     """How fresh the snapshot was, for one kind."""
 
     revision: int  # Surely complete: every change up to here was in it.
-    age_ms: int = 0  # Since its watch last received something.
+    age_ms: int = 0  # Since it was last known to be current.
     applied: int = 0  # The newest change in it, if beyond `revision`: it may lack others of that commit.
 
 

@@ -27,7 +27,7 @@ class ReadVersion(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
 
     revision: int  # Every change up to here was in the cache.
     newest: int = 0  # The newest change in it, if beyond `revision`.
-    age_ms: int = 0  # Since the watch last received something.
+    age_ms: int = 0  # Since it was last known to be current.
 
 
 class WriteResult(msgspec.Struct, frozen=True, omit_defaults=True):

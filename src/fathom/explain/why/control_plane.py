@@ -34,8 +34,8 @@ DEFAULT_SCHEDULERS = (
     "default-scheduler",
     "fathom",
 )  # Names that one scheduler takes, and records as 'scheduler'.
-# A watch that is silent for so long while there is a newer change has not merely been overtaken.
-STALE_MS = 1000
+# Views are known to be current every second or two: one that is older and lacks a change is not merely late.
+STALE_MS = 3000
 LEASE_S = 15.0  # Of a Lease that does not say how long it lasts.
 KUBE_SCHEDULER = Key("kube-system", "kube-scheduler")  # The lease of Kubernetes' own.
 SHARD = re.compile(r"-\d+of\d+$")
