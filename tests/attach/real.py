@@ -32,6 +32,8 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 EVENTS = "/api/v1/namespaces/default/events"
 CLAIMS, VOLUMES = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+URGENT = "/apis/scheduling.k8s.io/v1/priorityclasses/urgent"
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scheduleroverrides.fathom.dev"
 NAMESPACES = 4  # default, kube-system, kube-public, kube-node-lease.
 BEAT_S = 10.0  # A node whose lease is not renewed for 50 s gets unknown.
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -67,7 +69,9 @@ def remove_all(server: Kubernetes) -> None:
             server.request("DELETE", f"/api/v1/namespaces/{name}")
     for path in (f"{PODS}?gracePeriodSeconds=0", EVENTS, CLAIMS, VOLUMES, CLASSES, NODES, LEASES):
         server.request("DELETE", path)
-    server.answer("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/urgent")
+    for path in (URGENT, DEFINITION):
+        server.answer("DELETE", path)
+    eventually(lambda: server.answer("GET", DEFINITION)[0] == 404, seconds=60)
     eventually(lambda: not server.request("GET", "/api/v1/pods")["items"], seconds=60)
     eventually(lambda: len(server.request("GET", "/api/v1/namespaces")["items"]) <= NAMESPACES, seconds=60)
     with ThreadPoolExecutor() as threads:  # The caller may have a loop of its own.
@@ -90,7 +94,7 @@ class RealApi:
         status, text = await asyncio.to_thread(
             self.server.answer, method, path, body, media=f"application/{media}"
         )
-        return Answer(status, json.loads(text), {})
+        return Answer(status, json.loads(text) if text.startswith("{") else {"message": text}, {})
 
     async def get(self, path: str) -> Answer:
         return await self.call("GET", path)
@@ -102,7 +106,8 @@ class RealApi:
         return await self.call("POST", path, body)
 
     async def patch(self, path: str, body: Any, kind: str = "merge") -> Answer:
-        return await self.call("PATCH", path, body, "merge-patch+json" if kind == "merge" else kind)
+        media = {"merge": "merge-patch", "strategic": "strategic-merge-patch"}
+        return await self.call("PATCH", path, body, f"{media[kind]}+json")
 
     async def delete(self, path: str, body: Any = None) -> Answer:
         return await self.call("DELETE", path, body)
