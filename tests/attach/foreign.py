@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.api.harness import ADMIN, Api, serving
+from tests.attach.real import FOREIGN, RealApi, real_cluster
 from tests.cli.asking import listening
 
 from fathom.api.binding import facts
@@ -30,11 +31,13 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 
 
 class Foreign:
-    def __init__(self, api: Api, url: str) -> None:
-        self.api = api
+    def __init__(self, api: Any, url: str) -> None:
+        self.api = api  # `Api` of the harness, or a RealApi.
         self.url = url
 
     def address(self, token: str = ADMIN) -> ServerAddress:
+        if isinstance(self.api, RealApi):
+            return ServerAddress(self.url, self.api.server.tls, lambda: ())
         head = (("authorization", f"Bearer {token}"),)
         return ServerAddress(self.url, ssl.create_default_context(), lambda: head)
 
@@ -42,6 +45,10 @@ class Foreign:
 @asynccontextmanager
 async def foreign(data: Path) -> AsyncIterator[Foreign]:
     data.mkdir(exist_ok=True)
+    if FOREIGN:
+        with real_cluster() as server:
+            yield Foreign(RealApi(server), server.url)
+        return
     async with serving(data, own_kinds=False) as api:
         # Its bindings are not checked against overrides: to a Kubernetes they are objects like any other.
         patch = pytest.MonkeyPatch()

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.attach.real import FOREIGN, add_node, real_cluster
 from tests.attach.scheduled import accepted
 from tests.cli.asking import node, pod
-from tests.clients.running import Server, _until_ready, server_of
+from tests.clients.running import Kubernetes, Server, _until_ready, server_of
 
 from fathom.attach.installed import objects_to_install
 from fathom.kinds.override_policy import SETTLES_S
@@ -48,8 +49,12 @@ def started(command: list[str], log: Path) -> Iterator[tuple[subprocess.Popen[st
 
 
 @contextmanager
-def plain_server(folder: Path) -> Iterator[Server]:
-    """It stands for a Kubernetes: an API server without fathom's kinds."""
+def plain_server(folder: Path) -> Iterator[Kubernetes]:
+    """It stands for a Kubernetes: an API server without fathom's kinds. $FATHOM_KUBECONFIG: that cluster."""
+    if FOREIGN:
+        with real_cluster() as cluster:
+            yield cluster
+        return
     data, log = folder / "foreign", folder / "foreign.log"
     with started([sys.executable, "-c", PLAIN, str(data)], log) as (process, said):
         url = next(line for line in said if " on https" in line).split(" on ")[1].split(",")[0]
@@ -57,7 +62,7 @@ def plain_server(folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[Server]:
+def foreign(tmp_path: Path) -> Iterator[Kubernetes]:
     with plain_server(tmp_path) as server:
         yield server
 
@@ -69,7 +74,7 @@ def fathom(*words: str, code: int = 0, cwd: Path | None = None) -> str:
     return done.stdout + done.stderr
 
 
-def attached(foreign: Server, data: Path, *words: str) -> list[str]:
+def attached(foreign: Kubernetes, data: Path, *words: str) -> list[str]:
     command = [sys.executable, "-m", "fathom.cli", "attach", "--kubeconfig", str(foreign.kubeconfig)]
     return [*command, "--data", str(data), "--port", "0", *words]
 
@@ -82,9 +87,10 @@ def until(check: Callable[[], Any]) -> Any:
     return found
 
 
-def placed_by_kube_scheduler(foreign: Server, name: str, on: str) -> None:
+def placed_by_kube_scheduler(foreign: Kubernetes, name: str, on: str) -> None:
     foreign.request("POST", PODS, pod(name, "1"))
-    foreign.request("POST", f"{PODS}/{name}/binding", {"target": {"kind": "Node", "name": on}})
+    binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": on}}
+    foreign.request("POST", f"{PODS}/{name}/binding", binding)
     uid = foreign.request("GET", f"{PODS}/{name}")["metadata"]["uid"]
     event = {
         "metadata": {"name": f"{name}.scheduled"}, "reason": "Scheduled", "message": "assigned",
@@ -105,8 +111,21 @@ def placed_by_kube_scheduler(foreign: Server, name: str, on: str) -> None:
     foreign.patch(f"{PODS}/{name}/status", {"status": {**status, "containerStatuses": [running]}})
 
 
-def writers(server: Server) -> set[str]:
-    """The user agents of all writes in its audit log, but those of its own housekeeping and of the test."""
+def versions(server: Kubernetes) -> dict[str, str]:
+    """Of nodes, pods and namespaces: whoever writes an object changes its version."""
+    paths = ("/api/v1/nodes", PODS, "/api/v1/namespaces")
+    return {
+        f"{path}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+        for path in paths
+        for item in server.request("GET", path)["items"]
+    }
+
+
+def writers(server: Kubernetes) -> set[str]:
+    """The user agents of all writes in its audit log, but those of its own housekeeping and of the test. Of
+    a server that is not ours, the log is not known."""
+    if not isinstance(server, Server):
+        return set()
     lines = [
         line
         for file in (server.data / "audit").glob("audit.jsonl*")
@@ -116,15 +135,15 @@ def writers(server: Server) -> set[str]:
     return {agent for agent in agents if agent and "housekeeping" not in agent}
 
 
-def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path) -> None:
+def test_an_observer_answers_and_writes_nothing(foreign: Kubernetes, tmp_path: Path) -> None:
     for name, cpu in (("node-1", "4"), ("node-2", "2")):
-        foreign.request("POST", "/api/v1/nodes", node(name, cpu))
+        add_node(foreign, node(name, cpu))
     placed_by_kube_scheduler(foreign, "web", "node-1")
     foreign.request("POST", PODS, pod("big", "9"))
     rows = {row["check"]: row for row in json.loads(fathom(*attached(foreign, tmp_path, "-o", "json")[3:]))}
     assert rows["WatchList"]["state"] == "yes"
     assert rows["kinds to read"]["found"].startswith("19 of 20")
-    data = tmp_path / "copy"
+    data, before = tmp_path / "copy", versions(foreign)
     command = attached(foreign, data, "--observe-only")
     with started(command, tmp_path / "attach.log"):
         ask = ("--kubeconfig", str(data / "kubeconfig"))
@@ -136,6 +155,7 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
         told = fathom("why", "pod/web", "--kubeconfig", str(foreign.kubeconfig), cwd=tmp_path)
         assert "kube-scheduler decided" in told
         assert "too little free cpu" in fathom("why", "pod/big", *ask, code=1)
+        assert versions(foreign) == before
         foreign.patch("/api/v1/nodes/node-1", {"spec": {"unschedulable": True}})
         until(lambda: "unschedulable" in fathom("timeline", "node/node-1", *ask))
         assert "another node now" in fathom("why", "pod/web", *ask)
@@ -149,9 +169,9 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
 
 @pytest.mark.full
 def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it(
-    foreign: Server, tmp_path: Path
+    foreign: Kubernetes, tmp_path: Path
 ) -> None:
-    foreign.request("POST", "/api/v1/nodes", node("node-1", "4"))
+    add_node(foreign, node("node-1", "4"))
     config = ("--kubeconfig", str(foreign.kubeconfig))
     assert "has no namespace fathom-system" in fathom(
         "serve", "scheduler", *config, "--data", str(tmp_path), code=2
@@ -175,7 +195,8 @@ def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it
     assert "removed namespace fathom-system" in removed
     assert "removed customresourcedefinition scheduleroverrides.fathom.dev" in removed
     left = foreign.request("GET", f"{PODS}/mine")["metadata"]
-    del left["annotations"][ACCOUNT]  # By the binding of the server that stands in for a Kubernetes.
+    (left.get("annotations") or {}).pop(ACCOUNT, "")  # By the binding of a server that stands in.
+    left.pop("managedFields", None)  # Who wrote what is there: a record, as Events are.
     assert "fathom" not in json.dumps(left)
     for path in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
         listed = foreign.request("GET", f"/apis/rbac.authorization.k8s.io/v1/{path}")["items"]
@@ -184,15 +205,15 @@ def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it
 
 @pytest.mark.full
 def test_an_attached_scheduler_is_steered_and_says_by_whom_nothing_is_enforced(
-    foreign: Server, tmp_path: Path
+    foreign: Kubernetes, tmp_path: Path
 ) -> None:
-    """The policy is installed by hand first, with the annotation that this server asks for."""
+    """The policy is installed by hand first, with the annotation that a server of ours asks for."""
     for name, zone in (("node-1", "a"), ("node-2", "b")):
         made = node(name, "4")
         made["metadata"]["labels"] = {"topology.kubernetes.io/zone": zone}
-        foreign.request("POST", "/api/v1/nodes", made)
+        add_node(foreign, made)
     admission = "/apis/admissionregistration.k8s.io/v1"
-    for obj in accepted(objects_to_install(observe_only=False)):
+    for obj in [] if FOREIGN else accepted(objects_to_install(observe_only=False)):
         if obj["kind"].startswith("ValidatingAdmissionPolicy"):
             plural = "policies" if obj["kind"].endswith("Policy") else "policybindings"
             foreign.request("POST", f"{admission}/validatingadmission{plural}", obj)

@@ -26,7 +26,7 @@ from fathom.cli.cluster.leases import check_namespace
 from fathom.cli.problem import Problem
 from fathom.client.api import Api
 from fathom.client.once import api_of
-from fathom.kinds.override_policy import Vouching
+from fathom.kinds.override_policy import AUTHOR, Vouching
 from fathom.model.errors import ApiError
 
 KINDS = (
@@ -53,6 +53,8 @@ async def dump(cluster: Foreign) -> dict[str, Any]:
     for path in KINDS:
         for item in (await cluster.api.get(f"/{path}")).obj["items"]:
             meta = item["metadata"]
+            if path.endswith("/leases") and meta["namespace"].startswith("kube-"):
+                continue  # A Kubernetes renews those of its own parts all the time.
             for varying in ("resourceVersion", "managedFields"):
                 meta.pop(varying, None)
             found[f"{path} {meta.get('namespace', '')}/{meta['name']}"] = item
@@ -93,7 +95,8 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
 
 OVERRIDES = "/apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides"
 OVERRIDE = {
-    "apiVersion": "fathom.dev/v1alpha1", "kind": "SchedulerOverride", "metadata": {"name": "avoid-a"},
+    "apiVersion": "fathom.dev/v1alpha1", "kind": "SchedulerOverride",
+    "metadata": {"name": "avoid-a", "annotations": {AUTHOR: "admin"}},
     "spec": {
         "target": "workload/web", "scope": "cluster", "reason": "r", "expiresAfter": "5m",
         "changes": {"avoidZones": ["a"]},

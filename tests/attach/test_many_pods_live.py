@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from tests.attach.raw_rules import broken_rules
+from tests.attach.real import add_node
 from tests.attach.test_attach_live import attached, fathom, foreign, started
-from tests.clients.running import Server
+from tests.clients.running import Kubernetes
 
 __all__ = ["foreign"]  # The fixture.
 
@@ -32,11 +33,11 @@ MOVES, MEASURED = {"leases", "events"}, {"metrics.k8s.io"}
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_thousands_of_pods_break_no_rule_though_the_scheduler_is_killed_twice(
-    foreign: Server, tmp_path: Path
+    foreign: Kubernetes, tmp_path: Path
 ) -> None:
     rng = random.Random(1)
     for number in range(NODES):
-        foreign.request("POST", "/api/v1/nodes", made_node(number))
+        add_node(foreign, made_node(number))
     before = dump(foreign)
     with started(attached(foreign, tmp_path / "copy", "--yes"), tmp_path / "attach.log") as (process, _):
         killed = 0
@@ -59,7 +60,8 @@ def test_thousands_of_pods_break_no_rule_though_the_scheduler_is_killed_twice(
     fathom("detach", "--kubeconfig", str(foreign.kubeconfig), "--yes")
     for pod in pods_of(foreign):
         foreign.request("DELETE", f"{PLACES}/{pod['metadata']['name']}?gracePeriodSeconds=0")
-    assert dump(foreign) == before
+    left = until_equal(lambda: dump(foreign), before)
+    assert left == before
 
 
 def made_node(number: int) -> Obj:
@@ -124,7 +126,7 @@ def is_bound(pod: Obj) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
-def pods_of(server: Server) -> list[Obj]:
+def pods_of(server: Kubernetes) -> list[Obj]:
     listed: list[Obj] = server.request("GET", PLACES)["items"]
     return listed
 
@@ -139,7 +141,15 @@ def until_nothing_changes(count: Callable[[], int]) -> int:
     return last
 
 
-def dump(server: Server) -> dict[str, str]:
+def until_equal(look: Callable[[], Obj], wanted: Obj) -> Obj:
+    """What is seen at last: controllers take a while to see that something is gone."""
+    deadline_s = time.monotonic() + 60
+    while (seen := look()) != wanted and time.monotonic() < deadline_s:
+        time.sleep(1)
+    return seen
+
+
+def dump(server: Kubernetes) -> dict[str, str]:
     """Every object of every resource, without versions and times."""
     return {
         f"{path} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}": json.dumps(
@@ -150,7 +160,7 @@ def dump(server: Server) -> dict[str, str]:
     }
 
 
-def _listable(server: Server) -> Iterator[str]:
+def _listable(server: Kubernetes) -> Iterator[str]:
     groups = server.request("GET", "/apis")["groups"]
     versions = [
         group["preferredVersion"]["groupVersion"] for group in groups if group["name"] not in MEASURED

@@ -57,7 +57,8 @@ def test_a_scheduler_with_the_installed_role_binds_pods_one_by_one(tmp_path: Pat
 
 async def events_of_both(cluster: Foreign) -> bool:
     events = (await cluster.api.get("/api/v1/namespaces/default/events")).obj["items"]
-    return {event["reason"] for event in events} == {"Scheduled", "FailedScheduling"}
+    about_pods = {event["reason"] for event in events if event["involvedObject"]["kind"] == "Pod"}
+    return about_pods == {"Scheduled", "FailedScheduling"}
 
 
 async def scheduled(cluster: Foreign, tmp_path: Path) -> None:

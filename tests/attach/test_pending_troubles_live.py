@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.attach.test_attach_live import PLAIN, attached, started
+from tests.attach.real import add_node
+from tests.attach.test_attach_live import attached, plain_server, started
 from tests.cli.asking import node
 from tests.clients.kubectl import Kubectl
-from tests.clients.running import Server, server_of
+from tests.clients.running import Kubernetes
 from tests.cluster.living import Obj
 from tests.cluster.simulated_nodes import NODE_CPU, ZONES, Place
 from tests.cluster.test_pending_troubles_live import TROUBLES
@@ -40,7 +40,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 class Kubelets(threading.Thread):
     """What kubelets do, for all nodes: pods with a node run, and those in deletion go after their time."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Kubernetes) -> None:
         super().__init__(daemon=True)
         self.over = threading.Event()
         self._server = server
@@ -94,7 +94,7 @@ class AttachedPlace(Place):
 class Cluster:
     """As much of a cluster as a place needs."""
 
-    def __init__(self, server: Server, log: Path) -> None:
+    def __init__(self, server: Kubernetes, log: Path) -> None:
         self.request, self.patch, self._log = server.request, server.patch, log
 
     def logs(self) -> str:
@@ -102,16 +102,12 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    directory = tmp_path_factory.mktemp("foreign")
-    data, log = directory / "data", directory / "log"
-    with started([sys.executable, "-c", PLAIN, str(data)], log) as (process, said):
-        url = next(line for line in said if " on https" in line).split(" on ")[1].split(",")[0]
-        server = server_of(process, url, data, log)
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    with plain_server(tmp_path_factory.mktemp("foreign")) as server:
         for number in range(2 * len(NAMES) + 2):
             made = node(f"node-{number}", str(NODE_CPU))
             made["metadata"]["labels"] = {ZONE: ZONES[number % 2], HOST: f"node-{number}"}
-            server.request("POST", "/api/v1/nodes", made)
+            add_node(server, made)
         kubelets = Kubelets(server)
         kubelets.start()
         yield server
@@ -120,7 +116,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def copy(foreign: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def copy(foreign: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of an attached fathom."""
     data = tmp_path_factory.mktemp("attached") / "copy"
     with started(attached(foreign, data, "--yes"), data.parent / "attach.log"):
@@ -133,7 +129,7 @@ def pools() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def admin(foreign: Server, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+def admin(foreign: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     binary = shutil.which("kubectl")
     if binary is None:
         pytest.skip("kubectl is not installed")
@@ -142,7 +138,7 @@ def admin(foreign: Server, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
 
 @pytest.fixture
 def place(
-    foreign: Server,
+    foreign: Kubernetes,
     copy: Path,
     admin: Kubectl,
     pools: Iterator[tuple[str, str]],

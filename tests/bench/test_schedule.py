@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from fathom.bench.errors import BadTarget
-from fathom.bench.schedule import ScheduleLoad, as_json, as_table, median_rate, run_schedule, sized
+from fathom.bench.result import CoreUse, Machine, Server
+from fathom.bench.schedule import (
+    ScheduleLoad,
+    ScheduleResult,
+    as_json,
+    as_table,
+    median_rate,
+    run_schedule,
+    sized,
+)
 from fathom.bench.session import Against
 from fathom.bench.workloads import WORKLOADS
 
@@ -65,3 +74,18 @@ def test_workloads_have_the_shapes_of_scheduler_perf() -> None:
         assert workload.node(0)["status"]["allocatable"] == {"cpu": "4", "memory": "32Gi", "pods": "110"}
     requests = WORKLOADS["basic"].pod(0)["spec"]["containers"][0]["resources"]["requests"]
     assert requests == {"cpu": "100m", "memory": "500Mi"}
+
+
+def test_what_is_not_known_of_another_cluster_is_left_out() -> None:
+    result = ScheduleResult(
+        workload="basic",
+        pods_per_s=70.0,
+        pods_per_s_p50=71.0,
+        create_per_s=72.0,
+        decisions_per_s=60_000.0,
+        cores=CoreUse(0.5),
+        parameters={"nodes": 3, "init_pods": 0, "pods": 9},
+        machine=Machine(cores=2, cpu="some", python="3.11.7", kernel="Linux 6"),
+        server=Server("v1.37", own=False),
+    )
+    assert "None" not in as_table(result)

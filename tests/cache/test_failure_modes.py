@@ -138,6 +138,24 @@ def test_an_answer_that_never_comes_is_given_up_by_its_deadline(world: World) ->
     assert caches.synced
 
 
+def test_a_server_that_came_back_without_its_history_is_listed_soon(world: World) -> None:
+    """As a kube-apiserver that was restarted: it could not be reached for so long that pauses are long, then
+    its answer to the watch is 410."""
+    world.server.create(PODS, pod("a"))
+    caches = world.caches({"Pod": PODS})
+    world.run(1)
+    world.server.refuse(unavailable("connection refused"), times=6)
+    world.server.drop_watches()
+    world.run(5)
+    world.server.create(PODS, pod("b"))
+    world.server.compact()
+    world.run(60)
+    (answered_s,) = [s for s, ask in world.server.asks if "resourceVersion=1&" in ask.target][-1:]
+    assert world.server.lists(since_s=answered_s) == 1
+    assert world.server.lists(since_s=answered_s + 1) == 0
+    assert world.is_settled(caches, "Pod", PODS)
+
+
 def test_a_relist_storm_is_bounded_by_backoff(world: World) -> None:
     """The watch of every list is refused at once. In ten minutes: as few lists as a doubling pause allows."""
     world.caches({"Pod": PODS})

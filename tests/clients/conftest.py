@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.clients.kubectl import As, Kubectl, minor_of
+from tests.clients.kubectl import As, Kubectl, eventually, minor_of
 from tests.clients.running import Kubernetes, Server, kubernetes_of, running
 
 NAME_MAX = 40  # Leaves room for a number, and for what tests append to their namespace's name.
@@ -67,10 +67,22 @@ def namespace(server: Kubernetes, numbers: Iterator[int], request: pytest.Fixtur
     test = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
     name = f"{test[:NAME_MAX].strip('-')}-{next(numbers)}"
     server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    until_pods_are_taken(server, name)
     yield name
     listed = server.request("GET", f"/api/v1/namespaces?fieldSelector=metadata.name={name}")
     if listed["items"]:
         server.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def until_pods_are_taken(server: Kubernetes, namespace: str) -> None:
+    """Where controllers make a service account for each namespace, a kube-apiserver takes no pods before."""
+
+    def has_account(name: str) -> bool:
+        path = f"/api/v1/namespaces/{name}/serviceaccounts?fieldSelector=metadata.name%3Ddefault"
+        return bool(server.request("GET", path)["items"])
+
+    if FOREIGN and has_account("default"):
+        eventually(lambda: has_account(namespace))
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,13 @@ class Kubernetes:
 
     def request(self, method: str, path: str, body: Any = None, *, media: str = "application/json") -> Any:
         """One request as the administrator, for what a test needs but does not test. Refusals fail."""
+        status, text = self.answer(method, path, body, media=media)
+        assert status < 300, f"{method} {path}: {status} {text}"
+        return json.loads(text)
+
+    def answer(
+        self, method: str, path: str, body: Any = None, *, media: str = "application/json"
+    ) -> tuple[int, str]:
         connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, context=self.tls, timeout=20)
         try:
             sent = None if body is None else json.dumps(body)
@@ -68,11 +75,9 @@ class Kubernetes:
                 headers["authorization"] = f"Bearer {self.token}"
             connection.request(method, path, body=sent, headers=headers)
             answer = connection.getresponse()
-            text = answer.read().decode()
+            return answer.status, answer.read().decode()
         finally:
             connection.close()
-        assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
-        return json.loads(text)
 
     def patch(self, path: str, body: Any) -> Any:
         """What a controller would write, most often a status."""
@@ -150,11 +155,16 @@ def _until_ready(process: subprocess.Popen[str]) -> list[str]:
     return []
 
 
-def tls_of(kubeconfig: Path) -> ssl.SSLContext:
-    config = yaml.safe_load(kubeconfig.read_text())
-    user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
+def client_tls(kubeconfig: Path) -> ssl.SSLContext:
+    """Of somebody without a certificate."""
+    cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    context = ssl.create_default_context(cadata=authority)
+    return ssl.create_default_context(cadata=authority)
+
+
+def tls_of(kubeconfig: Path) -> ssl.SSLContext:
+    user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
+    context = client_tls(kubeconfig)
     with tempfile.NamedTemporaryFile() as pair:
         for part in ("client-certificate-data", "client-key-data"):
             pair.write(base64.b64decode(user[part]))

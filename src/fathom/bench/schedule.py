@@ -468,15 +468,21 @@ def as_table(result: ScheduleResult) -> str:
     rows = [
         ("pods a second", f"{result.pods_per_s:,.1f}", f"median second {result.pods_per_s_p50:,.1f}"),
         ("created a second", f"{result.create_per_s:,.1f}", ""),
-        ("attempt", f"{result.attempt_ms_p50} ms", f"p99 {result.attempt_ms_p99} ms"),
-        ("decisions a second", f"{result.decisions_per_s:,.1f}", "the decision alone, in memory"),
-        ("bindings refused", f"{result.conflicts}", str(result.conflicts_by_check or "")),
     ]
+    if result.attempt_ms_p50 is not None:
+        rows.append(("attempt", f"{result.attempt_ms_p50} ms", f"p99 {result.attempt_ms_p99} ms"))
+    rows.append(("decisions a second", f"{result.decisions_per_s:,.1f}", "the decision alone, in memory"))
+    if result.conflicts is not None:
+        rows.append(("bindings refused", f"{result.conflicts}", str(result.conflicts_by_check or "")))
     if result.recording is not None:
         share = f"{100 * result.recording.share:.1f} % of the scheduler's time"
         rows.append(("recording", f"{result.recording.bytes_per_decision:,.0f} bytes", share))
-    cores = result.cores
-    rows.append(
-        ("cores", f"{cores.server} server", f"{result.scheduler_cores} scheduler, {cores.driver} driver")
-    )
+    rows.append(_cores_row(result))
     return "\n".join([title, "", *(f"{name:<20} {value:>14}  {note}" for name, value, note in rows)])
+
+
+def _cores_row(result: ScheduleResult) -> tuple[str, str, str]:
+    server, scheduler, driver = result.cores.server, result.scheduler_cores, result.cores.driver
+    if server is None:
+        return "cores", f"{driver} driver", ""
+    return "cores", f"{server} server", f"{scheduler} scheduler, {driver} driver"

@@ -97,6 +97,7 @@ class Reflector:
         self._watching_s: float | None = None  # When it was opened.
         self._watching_from = 0  # And from which revision.
         self._failures = 0  # In a row, without a steady watch in between.
+        self._expirations = 0  # Of them, watches that were too old to resume.
 
     async def run(self) -> None:
         """Runs for ever. Every failure is reported to the observer, and retried after a pause."""
@@ -108,7 +109,7 @@ class Reflector:
             except Exception as error:  # Also a bug, an index function's for example: reported, never silent.
                 self._ended = self._note_failure(error)
                 # The sum, not the larger: clients that all got "Retry-After: 1" must not return together.
-                pause_s = self._server_pause(error) + self._pause_after_failure()
+                pause_s = self._server_pause(error) + self._pause_after_error(error)
                 self._observer.note(CacheFailed(self.kind, _error_text(error), pause_s))
             if pause_s:
                 await asyncio.sleep(pause_s)
@@ -296,13 +297,27 @@ class Reflector:
         after a short pause if it lasted less than MOMENT_S. One that delivered nothing has failed."""
         lived_s = self._lived_s()
         if self._ended == "ended" and (lived_s >= self._pace.steady or self.cache.safe > self._watching_from):
-            self._failures = 0
+            self._failures = self._expirations = 0
             return 0.0 if lived_s >= MOMENT_S else self._pace.pause(1, self._rng)
         return self._pause_after_failure()
 
-    def _pause_after_failure(self) -> float:
-        self._failures = 1 if self._lived_s() >= self._pace.steady else self._failures + 1
+    def _pause_after_error(self, error: Exception) -> float:
+        """A server that says 410 is there: the pause does not count the failures of reaching it before."""
+        if not (isinstance(error, ApiError) and error.code == EXPIRED):
+            return self._pause_after_failure()
+        self._forget_failures_if_steady()
+        self._expirations += 1
+        self._failures = self._expirations
         return self._pace.pause(self._failures, self._rng)
+
+    def _pause_after_failure(self) -> float:
+        self._forget_failures_if_steady()
+        self._failures += 1
+        return self._pace.pause(self._failures, self._rng)
+
+    def _forget_failures_if_steady(self) -> None:
+        if self._lived_s() >= self._pace.steady:
+            self._failures = self._expirations = 0
 
     def _server_pause(self, error: Exception) -> float:
         """The server's Retry-After, within our own bounds."""
