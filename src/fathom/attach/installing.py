@@ -36,8 +36,8 @@ from fathom.seams.loop_clock import loop_now_s
 INSTALLED: dict[str, Resource] = {
     # First: while it is there and nobody answers, no namespace can be deleted.
     "APIService": API_SERVICES,
-    "EndpointSlice": SLICES,
     "Service": SERVICES,
+    "EndpointSlice": SLICES,
     DEFINITION: DEFINITIONS,  # With its objects: while the policy still vouches for them.
     POLICY_BINDING: POLICY_BINDINGS,
     POLICY: POLICIES,
