@@ -97,6 +97,7 @@ class Door:
         files: tuple[Path, Path] | None = None,
         anonymous: bool = False,
         body: Obj | None = None,
+        chunked: bool = False,
     ) -> tuple[int, Any]:
         """Status and object. With the front proxy's certificate, unless another is given, or none."""
         context = await self.tls(None if anonymous else files or self.proxy)
@@ -104,7 +105,13 @@ class Door:
         async with aiohttp.ClientSession() as session:
             method = "GET" if body is None else "POST"
             asked = session.request(
-                method, url, headers=headers, json=body, ssl=context, server_hostname=SERVER_NAME
+                method,
+                url,
+                headers=headers,
+                json=body,
+                ssl=context,
+                server_hostname=SERVER_NAME,
+                chunked=chunked or None,
             )
             async with asked as answer:
                 is_json = "json" in answer.content_type
@@ -281,6 +288,11 @@ def test_what_does_not_come_from_the_front_proxy_is_refused(tmp_path: Path) -> N
         asking = f"{GROUP}/namespaces/default/explanations"
         assert (await door.ask(asking, MASTER, body=body, anonymous=True))[0] == 401
         assert (await door.ask(asking, MASTER, body=body))[0] == 413
+        # Of a body in chunks, nobody knows the size before.
+        question = {"kind": "Explanation", "apiVersion": "ask.fathom.dev/v1alpha1", "metadata": {}}
+        question["spec"] = {"subject": {"kind": "Pod", "name": "web"}}
+        for sent, expected in ((question, 201), (body, 413)):
+            assert (await door.ask(asking, MASTER, body=sent, chunked=True))[0] == expected
         assert (await door.ask("/readyz", {}, anonymous=True)) == (200, "ok")  # For kubelets.
 
     told(story, tmp_path)

@@ -138,9 +138,9 @@ def test_kubectl_asks_through_a_real_kube_apiserver(teams: tuple[Kubectl, str, s
         explained = f"explain explanations.spec --api-version={GROUP}/v1alpha1"
         until(lambda: "FIELDS" in admin.run(explained).out, log)  # The server reads our OpenAPI at leisure.
 
-        for name in (mine, theirs):  # The observer has seen them.
-            asked = f"get explanations.{GROUP} deployment.web -o json"
-            until(lambda name=name, asked=asked: admin.within(name).run(asked).code == 0, log)
+        asked = f"get explanations.{GROUP} deployment.web -o json"
+        # The observer has seen both.
+        until(lambda: all(admin.within(name).run(asked).code == 0 for name in (mine, theirs)), log)
         answer = json.loads(admin.within(theirs).ok("get explanation deployment.web -o json"))
         assert (answer["kind"], answer["apiVersion"]) == ("Explanation", f"{GROUP}/v1alpha1")
         assert f"{theirs}/web" in answer["status"]["summary"]

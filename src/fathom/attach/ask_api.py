@@ -73,8 +73,9 @@ class AskApi:
             return response_forms.failure(internal("see the log of `fathom attach`"))
 
     def check_sender(self, request: Request, body_bytes: int) -> None:
+        """Of a body in chunks nobody knows the size yet: it is looked at when it is there."""
         self._user_of(request)
-        if body_bytes > BODY_BYTES_MAX:
+        if body_bytes > BODY_BYTES_MAX and "transfer-encoding" not in request.headers:
             raise too_large(BODY_BYTES_MAX)
 
     def _user_of(self, request: Request) -> User:
