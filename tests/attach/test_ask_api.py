@@ -224,6 +224,8 @@ def test_kubectl_s_questions_are_answered_with_the_rights_of_their_user(tmp_path
         code, answer = await door.ask(f"{GROUP}/namespaces/team/explanations/pod.db", MASTER)
         assert (code, answer["kind"], answer["apiVersion"]) == (200, "Explanation", "ask.fathom.dev/v1alpha1")
         assert "not scheduled" in answer["status"]["summary"]
+        code, table = await door.ask(f"{GROUP}/namespaces/team/explanations/pod.db", {**MASTER, **TABLE})
+        assert table["rows"][0]["cells"][:2] == ["pod.db", answer["status"]["summary"]]
         code, answer = await door.ask(f"{GROUP}/namespaces/fathom-system/explanations/node.node-1", MASTER)
         assert (code, answer["metadata"]["name"]) == (200, "node.node-1")
         for kind in ("Explanation", "Timeline", "Coupling"):

@@ -13,7 +13,7 @@ GROUP, VERSION = "fathom.dev", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 # Of the kinds that are answered and never stored, in a cluster that fathom is attached to: there CRDs have
 # GROUP, and one server serves all of a group's version.
-ASK_GROUP = "ask.fathom.dev"
+ASK_GROUP = f"ask.{GROUP}"
 
 T = TypeVar("T")
 
