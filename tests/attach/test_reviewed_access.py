@@ -11,6 +11,7 @@ import pytest
 from tests.api.harness import MovedClock
 
 from fathom.api.request import RequestTarget
+from fathom.ask.access import getting
 from fathom.attach.reviewed_access import NAMES_MAX, NAMESPACES_MAX, ReviewedAccess, Reviews, review_of
 from fathom.client.api import Api
 from fathom.explain.evidence import ObjectRef
@@ -145,6 +146,19 @@ def test_decisions_are_judged_by_namespace_first_and_by_name_where_that_is_denie
         others = [await access.may_get(PODS, "other", f"p-{number}") for number in range(500)]
         assert others == [number == 1 for number in range(500)]
         assert len(cluster.asked) == 2 + NAMES_MAX
+
+    told(story)
+
+
+def test_reviews_of_names_that_no_object_has_are_not_kept() -> None:
+    async def story() -> None:
+        assert PODS is not None
+        cluster = Cluster()
+        reviews = Reviews(Api(cluster), MovedClock())
+        for name in ("n" * 253, "n" * 600):
+            for _ in range(2):
+                assert not await reviews.may(JANE, getting(PODS, "n" * 63, name))
+        assert [len(wanted["name"]) for wanted in cluster.asked] == [253, 600, 600]
 
     told(story)
 

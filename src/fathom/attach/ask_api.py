@@ -1,6 +1,6 @@
 """The API group `ask.fathom.dev`, as kube-apiserver's aggregation layer asks for it.
 
-    kubectl ──> kube-apiserver ──front proxy──> AskApi: who asks (front_proxy) ──> what may he read (reviews)
+    kubectl ──> kube-apiserver ──front proxy──> AskApi: who asks (front_proxy), who may read what (reviews)
                                                     └──> AskViews, on the copy ──> the answer, or a Status
 
 Decision, Explanation, Timeline and Coupling, discovery and OpenAPI, and nothing else: no object of the copy

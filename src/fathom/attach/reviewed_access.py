@@ -24,6 +24,7 @@ from fathom.seams.outside import Clock
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 BELIEVED_S = 10  # Kubernetes' own, for extension API servers.
 KEPT_MAX = 20_000  # Some hundred bytes each.
+NAME_CHARS_MAX = 512  # A namespace and a name have at most 316.
 AT_ONCE = 8  # Requests: a small server must not feel them.
 # Of one question, beyond that of its subject: objects of others count as hidden.
 NAMESPACES_MAX, NAMES_MAX = 200, 100
@@ -49,10 +50,16 @@ class Reviews:
             why = outcome.message if isinstance(outcome, Rejected) else "it does not answer"
             raise unavailable(f"the cluster does not say what {user.name} may read: {why}")
         allowed = lookup(outcome.obj, "status", "allowed") is True
+        self._keep((user, target), allowed)
+        return allowed
+
+    def _keep(self, asked: tuple[User, RequestTarget], allowed: bool) -> None:
+        target = asked[1]
+        if len(target.name) + len(target.namespace) > NAME_CHARS_MAX:
+            return  # A made-up name: no object has it.
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
-        self._kept[user, target] = allowed, self._clock.monotonic_ns() + BELIEVED_S * SECOND_NS
-        return allowed
+        self._kept[asked] = allowed, self._clock.monotonic_ns() + BELIEVED_S * SECOND_NS
 
 
 def review_of(user: User, target: RequestTarget) -> Obj:

@@ -77,7 +77,7 @@ def attach(
     machine; the kubeconfig of the copy is DATA/kubeconfig. To schedule it first installs a namespace, roles
     and the kind SchedulerOverride with its admission policy, after asking. With --ask-api it also installs an
     APIService, so that kubectl there reads decisions, explanations, timelines and couplings, each user what
-    he may read.
+    they may read.
 
     fathom attach --kubeconfig prod.yaml --observe-only  reads, writes nothing
     fathom attach --kubeconfig prod.yaml --check -o json  what the server has
