@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 from base64 import b64decode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,10 @@ from fathom.attach.ask_objects import SERVER_NAME, AskAddress, serving_questions
 from fathom.attach.copying import ForeignCluster
 from fathom.attach.installed import objects_to_install
 from fathom.attach.installing import install
+from fathom.attach.kinds import MirroredKind
 from fathom.attach.rights import observing
 from fathom.attach.survey import survey
+from fathom.client.api import Resource
 from fathom.client.once import api_of
 from fathom.model.decision import Subject
 from fathom.model.objects import Obj
@@ -131,12 +133,18 @@ async def asked_cluster(folder: Path) -> AsyncIterator[tuple[Door, socket.socket
 
 @asynccontextmanager
 async def observed(
-    door: Door, listener: socket.socket, data: Path, *, in_cluster: bool = False, token: str = ADMIN
+    door: Door,
+    listener: socket.socket,
+    data: Path,
+    *,
+    in_cluster: bool = False,
+    token: str = ADMIN,
+    kinds: Sequence[MirroredKind] = BUILT_IN,
 ) -> AsyncIterator[None]:
     """While an observer serves questions. `token`: it is that user in the cluster."""
     cluster, process = door.cluster, "scheduler-fathom"
     copying = ForeignCluster(
-        lambda: cluster.address(token), cluster.url, BUILT_IN, copied_before=False,
+        lambda: cluster.address(token), cluster.url, list(kinds), copied_before=False,
         journals={process: JournalReader(journal_directory(data, process))},
         ask_listener=AskListener(AskAddress("" if in_cluster else "127.0.0.1", door.port), listener),
     )  # fmt: skip
@@ -377,6 +385,24 @@ def test_what_leads_to_a_process_goes_with_it_but_not_what_leads_to_pods(
                     if await api.get(resource, namespace, name) is not None
                 ]
             assert left == (["APIService", "EndpointSlice", "Service"] if in_cluster else [])
+
+    asyncio.run(main())
+
+
+def test_while_the_copy_is_not_complete_the_group_is_there_and_answers_nothing(tmp_path: Path) -> None:
+    """Were the group not there, the cluster could delete no namespace meanwhile."""
+    missing = MirroredKind("Widget", Resource("example.com", "v1", "widgets"), "")
+
+    async def main() -> None:
+        async with asked_cluster(tmp_path) as (door, listener):
+            kinds = [*BUILT_IN, missing]  # Its list never comes.
+            async with observed(door, listener, tmp_path / "copy", kinds=kinds):
+                assert (await door.ask(GROUP, MASTER))[0] == 200
+                code, refused = await door.ask(f"{GROUP}/namespaces/default/decisions", MASTER)
+                assert (code, refused["message"]) == (
+                    503,
+                    "the objects of the cluster are still being copied",
+                )
 
     asyncio.run(main())
 

@@ -29,7 +29,7 @@ from fathom.attach.reviewed_access import ReviewedAccess, Reviews
 from fathom.kinds.shape import ASK_GROUP
 from fathom.kube.definitions.own import ASK_KINDS
 from fathom.kube.definitions.registry import Registry
-from fathom.model.errors import ApiError, internal, no_such_path, timed_out, too_large
+from fathom.model.errors import ApiError, internal, no_such_path, timed_out, too_large, unavailable
 from fathom.model.user import User
 from fathom.seams.log import Log
 
@@ -50,9 +50,20 @@ def ask_registry() -> Registry:
 class AskApi:
     """Answers requests; `Http` has the connections."""
 
-    def __init__(self, core: Core, views: AskViews, reviews: Reviews, proxy: FrontProxy, log: Log) -> None:
+    def __init__(
+        self,
+        core: Core,
+        views: AskViews,
+        reviews: Reviews,
+        proxy: FrontProxy,
+        *,
+        synced: asyncio.Event,
+        log: Log,
+    ) -> None:
+        """`synced`: set when the copy is complete."""
         self.core = core
-        self.proxy = proxy  # Replaced where the cluster's configuration changes.
+        self._proxy = proxy
+        self._synced = synced
         self._views = views
         self._reviews = reviews
         self._log = log
@@ -82,7 +93,7 @@ class AskApi:
         """Health is for the probes of kubelets, which have no certificate. Raises 401, 403."""
         if request.path in HEALTH:
             return NOBODY
-        return self.proxy.user_of(request, now_ns=self.core.outside.clock.now_ns())
+        return self._proxy.user_of(request, now_ns=self.core.outside.clock.now_ns())
 
     async def _serve(self, request: Request) -> Answer:
         user, target = self._user_of(request), target_of(request)
@@ -100,6 +111,8 @@ class AskApi:
     async def _answer(self, call: Call) -> Answer:
         if call.target.subresource:
             raise no_such_path()
+        if not self._synced.is_set():
+            raise unavailable("the objects of the cluster are still being copied")
         if call.request.body:
             check_text(call.request)
         access = ReviewedAccess(self._reviews, call.caller.user, call.namespace)

@@ -85,12 +85,12 @@ class AskListener:
         self._problem = ""  # Why nobody is served, as it was said last.
 
     async def run(self, running: Running, server: ServerAddress, synced: asyncio.Event) -> None:
-        """Until cancelled."""
-        await synced.wait()
+        """Until cancelled. The group is there at once: without it, the cluster could delete no namespace
+        while its objects are copied."""
         async with api_of(server) as api:
             try:
                 while True:
-                    await self._look(running, api)
+                    await self._look(running, api, synced)
                     await asyncio.sleep(LOOK_S if self._open is not None else RETRY_S)
             finally:
                 await self._close()
@@ -98,22 +98,24 @@ class AskListener:
                 if not self._address.in_cluster:
                     await withdraw(api)
 
-    async def _look(self, running: Running, api: Api) -> None:
+    async def _look(self, running: Running, api: Api, synced: asyncio.Event) -> None:
         """Serve as the cluster's configuration says now. Where it cannot be read, the last one stays."""
         try:
             proxy = front_proxy_of(await api.get(CONFIG_MAPS, NAMESPACE, NAME))
             pki = ensure_pki(running.data / PKI, [SERVER_NAME], clock=running.outside.clock)
-            await self._serve(running, api, proxy, pki)
+            await self._serve(running, api, synced, proxy, pki)
             await publish_authority(api, pki)
         except NoFrontProxy as error:
             await self._close()  # What vouched before does not any more.
             self._complain(running.log, str(error))
-        except (ApiError, NotPublished, PkiError) as error:
+        except (ApiError, NotPublished, PkiError, OSError) as error:
             self._complain(running.log, str(error))
         else:
             self._problem = ""
 
-    async def _serve(self, running: Running, api: Api, proxy: FrontProxy, pki: Pki) -> None:
+    async def _serve(
+        self, running: Running, api: Api, synced: asyncio.Event, proxy: FrontProxy, pki: Pki
+    ) -> None:
         """Raises NoFrontProxy."""
         made_ns = pki.server_file.stat().st_mtime_ns
         if self._open is not None and self._open.of == (proxy, made_ns):
@@ -123,7 +125,8 @@ class AskListener:
         views, core = running.parts.questions, running.parts.core
         assert views is not None  # A copy always answers questions.
         reviews = Reviews(api, running.outside.clock)
-        http = Http(AskApi(core, views, reviews, proxy, running.log), keep_alive_s=KEEP_ALIVE_S)
+        ask_api = AskApi(core, views, reviews, proxy, synced=synced, log=running.log)
+        http = Http(ask_api, keep_alive_s=KEEP_ALIVE_S)
         listening = await asyncio.get_running_loop().create_server(
             http.connection, sock=self._listener.dup(), ssl=context, backlog=BACKLOG
         )

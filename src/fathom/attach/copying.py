@@ -32,8 +32,8 @@ class ForeignCluster:
         scheduler: RunningPart | None = None,
         ask_listener: AskListener | None = None,
     ) -> None:
-        """`connect` is called on the server's loop. `scheduler`, `ask_listener`: run as soon as the copy is
-        complete."""
+        """`connect` is called on the server's loop. `scheduler`: runs as soon as the copy is complete.
+        `ask_listener`: answers then."""
         self._connect = connect
         self._kinds = kinds
         self._copied_before = copied_before
