@@ -49,6 +49,8 @@ from fathom.record.journal_reader import JournalReader
 from fathom.record.journals import journal_directory
 from fathom.seams.outside import SystemClock
 
+pytestmark = pytest.mark.slow  # Each starts two servers.
+
 GROUP = "/apis/ask.fathom.dev/v1alpha1"
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 API_SERVICE = f"{SERVICES}/v1alpha1.ask.fathom.dev"
