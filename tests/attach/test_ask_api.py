@@ -159,6 +159,8 @@ async def observed(
     )  # fmt: skip
     try:
         await until(lambda: is_published(door), serving)
+        if kinds is BUILT_IN:  # Else the copy is never complete.
+            await until(lambda: is_announced(data), serving)
         yield
         signal.raise_signal(signal.SIGTERM)  # As users stop it.
         await asyncio.wait_for(serving, 30)
@@ -191,6 +193,11 @@ async def filled(door: Door, data: Path) -> None:
 async def is_published(door: Door) -> bool:
     obj = (await door.cluster.api.get(API_SERVICE)).obj
     return bool(obj["spec"].get("caBundle"))
+
+
+async def is_announced(data: Path) -> bool:
+    """It says so when the copy is complete."""
+    return (data / "kubeconfig").exists()
 
 
 async def until(check: Callable[[], Awaitable[bool]], serving: asyncio.Task[None] | None = None) -> None:
