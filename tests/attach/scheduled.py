@@ -30,12 +30,13 @@ TWO_ZONES = (("node-1", "a", "4"), ("node-2", "b", "16"))  # Name, zone, cpu: b 
 
 
 def accepted(objects: list[Any]) -> list[Any]:
-    """With the annotation that a server of ours asks for, since it evaluates no policies."""
+    """With the annotation that a server of ours asks for, since it evaluates no policies, and proxies
+    nothing."""
     if FOREIGN:
         return objects
     return [
         {**obj, "metadata": {**obj["metadata"], "annotations": {ACCEPT: "true"}}}
-        if obj["kind"].startswith("ValidatingAdmissionPolicy")
+        if obj["kind"].startswith(("ValidatingAdmissionPolicy", "APIService"))
         else obj
         for obj in objects
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fathom.attach.ask_objects import AskAddress, ask_objects
 from fathom.attach.installed import ACCOUNT, LABELS, objects_to_install
 from fathom.model.accounts import SYSTEM_NAMESPACE
 
@@ -32,6 +33,20 @@ def test_the_deployment_runs_attach_and_goes_with_its_namespace(folder: str, obs
     assert pod["serviceAccountName"] == ACCOUNT
     assert container["args"][0] == "attach"
     assert ("--observe-only" in container["args"]) == observe_only
+
+
+def test_the_component_for_questions_serves_where_its_service_leads_to() -> None:
+    kept = list(yaml.safe_load_all((DEPLOY / "ask" / "installed.yaml").read_text()))
+    (service,) = [obj for obj in kept if obj["kind"] == "Service"]
+    (port,) = service["spec"]["ports"]
+    address = AskAddress("", port["targetPort"])
+    assert kept == ask_objects(address, account=ACCOUNT, labels=LABELS)
+    listed = yaml.safe_load((DEPLOY / "ask" / "kustomization.yaml").read_text())
+    added = yaml.safe_load(listed["patches"][0]["patch"])
+    assert [each["value"] for each in added[:2]] == ["--ask-api", f":{port['targetPort']}"]
+    deployment = yaml.safe_load((DEPLOY / "deployment.yaml").read_text())
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
 
 
 def test_the_script_that_makes_them_has_nothing_to_write() -> None:

@@ -15,6 +15,14 @@ from tests.attach.scheduled import accepted
 from tests.cli.asking import pod
 from tests.cli.steering import Person
 
+from fathom.attach.ask_objects import (
+    SERVER_ROLE,
+    AskAddress,
+    BadAskAddress,
+    ask_objects,
+    parse_ask_address,
+    serving_questions,
+)
 from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
 from fathom.attach.installing import INSTALLED, NotInstalled, install, objects_of_our_kinds, remove
@@ -36,6 +44,8 @@ KINDS = (
     "apis/coordination.k8s.io/v1/leases", "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "apis/apiregistration.k8s.io/v1/apiservices", "api/v1/services",
+    "apis/discovery.k8s.io/v1/endpointslices",
 )  # fmt: skip
 
 
@@ -91,6 +101,83 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
         assert await remove(api) == []
 
     told(story, tmp_path)
+
+
+ASK_API = AskAddress("192.0.2.10", 6445)
+
+
+@pytest.mark.parametrize("address", [ASK_API, AskAddress("", 6445)])
+def test_detach_removes_what_leads_to_us_first(tmp_path: Path, address: AskAddress) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        before = await dump(cluster)
+        objects = accepted(objects_to_install(observe_only=True, ask_api=address))
+        lines = await install(api, objects)
+        assert lines[-1] == "created apiservice v1alpha1.ask.fathom.dev"
+        assert ("created endpointslice fathom-system/fathom-ask" in lines) == (address is ASK_API)
+        removed = await remove(api)
+        assert removed[:2] == [
+            "removed apiservice v1alpha1.ask.fathom.dev", "removed service fathom-system/fathom-ask",
+        ]  # fmt: skip
+        assert await dump(cluster) == before
+
+    told(story, tmp_path)
+
+
+def test_the_check_says_where_the_questions_of_kubectl_go(tmp_path: Path) -> None:
+    async def story(cluster: Foreign, api: Api) -> None:
+        async def row(address: AskAddress | None) -> tuple[str, str, str]:
+            seen = await survey(api, cluster.url, [*observing(), *serving_questions()])
+            findings = findings_of(seen, observe_only=True, ask_api=address)
+            (found,) = [each for each in findings if each.check == "kubectl's questions"]
+            return found.state, found.found, found.cost
+
+        none = "no APIService v1alpha1.ask.fathom.dev"
+        lack = "kubectl there reads no decisions and explanations"
+        assert await row(None) == ("no", none, f"{lack}: --ask-api ADDRESS:PORT serves them")
+        assert await row(ASK_API) == ("no", none, f"{lack}: it is installed, with your consent")
+        await install(api, accepted(objects_to_install(observe_only=True, ask_api=ASK_API)))
+        leads = "APIService v1alpha1.ask.fathom.dev leads to 192.0.2.10:6445"
+        assert await row(None) == await row(ASK_API) == ("yes", leads, "")
+        elsewhere = await row(AskAddress("192.0.2.11", 6445))
+        assert elsewhere[:2] == ("needed", f"{leads}, not to 192.0.2.11:6445")
+        assert (await row(AskAddress("", 6445)))[0] == "needed"
+
+    told(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("192.0.2.10:6445", AskAddress("192.0.2.10", 6445)),
+        ("[2001:db8::1]:6445", AskAddress("2001:db8::1", 6445)),
+        (":6445", AskAddress("", 6445)),
+    ],
+)
+def test_an_address_is_read(text: str, address: AskAddress) -> None:
+    assert parse_ask_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["192.0.2.10", "192.0.2.10:", "192.0.2.10:0", "a.example:6445", "127.0.0.1:6445", "0.0.0.0:1", "[::1]:1"],
+)
+def test_an_address_that_no_api_server_could_reach_is_refused(text: str) -> None:
+    with pytest.raises(BadAskAddress, match="--ask-api"):
+        parse_ask_address(text)
+
+
+def test_who_serves_questions_may_do_three_things_more_and_reads_no_secrets() -> None:
+    asked = ask_objects(AskAddress("", 6445), account="fathom", labels={"app.kubernetes.io/name": "fathom"})
+    (role,) = [
+        obj for obj in asked if obj["kind"] == "ClusterRole" and obj["metadata"]["name"] == SERVER_ROLE
+    ]
+    assert role["rules"] == [
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+        {
+            "apiGroups": ["apiregistration.k8s.io"], "resources": ["apiservices"],
+            "resourceNames": ["v1alpha1.ask.fathom.dev"], "verbs": ["get", "patch"],
+        },
+    ]  # fmt: skip
 
 
 OVERRIDES = "/apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides"

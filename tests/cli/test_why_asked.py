@@ -11,7 +11,10 @@ from tests.api.harness import Api
 from tests.ask.processes import AskedProcess
 from tests.cli.asking import PODS, Fathom, commands_of, listening, node, pod, told
 
+from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.cli.ask.explanations import ANSWERS_NO_QUESTIONS
+from fathom.explain.evidence import Recorded
+from fathom.model.decision import Decision, KeptDecision, Subject
 
 
 async def filled(api: Api) -> None:
@@ -135,3 +138,50 @@ def test_a_server_that_answers_no_questions_is_named_as_such(tmp_path: Path, con
                 assert await fathom(*words) == (2, "", f"fathom: error: {line}\n"), words
 
     asyncio.run(asked_in_vain())
+
+
+DECIDED = Decision(
+    id="a-1", time_ns=1_700_000_000_000_000_000, controller="scheduler", verdict="bind",
+    subject=Subject("pods", "team", "web"),
+)  # fmt: skip
+
+
+class AttachedServer(asyncio.Protocol):
+    """A Kubernetes that fathom is attached to: it has a kind of fathom's itself, and leads to its answers."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code  # For a kind that it does not have: 403 for who may not use it, else 404.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        path = data.split(b" ", 2)[1].decode()
+        code, answer = self._answered(path)
+        content = json.dumps(answer)
+        head = f"HTTP/1.1 {code} X\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
+        self._transport.write(head.encode() + content.encode())
+        self._transport.close()
+
+    def _answered(self, path: str) -> tuple[int, dict[str, object]]:
+        if path == "/apis/fathom.dev/v1alpha1":
+            return 200, {"resources": [{"name": "scheduleroverrides"}]}
+        if path.startswith("/apis/ask.fathom.dev/v1alpha1/namespaces/team/decisions"):
+            return 200, {"items": [decision_object(Recorded("x", KeptDecision(DECIDED)), VisibleParts())]}
+        if path.startswith("/apis/ask.fathom.dev/v1alpha1/namespaces/team/"):
+            return 201, {"status": {"summary": "pod team/web waits"}}
+        return self._code, {"message": "the server could not find the requested resource", "reason": "X"}
+
+
+@pytest.mark.parametrize("code", [403, 404])
+def test_a_cluster_that_leads_to_fathom_is_asked_itself(tmp_path: Path, code: int) -> None:
+    async def asked() -> None:
+        async with listening(lambda: AttachedServer(code)) as url:
+            fathom = commands_of(url, tmp_path)
+            exit_code, out, err = await fathom("why", "pod/web", "-n", "team")
+            assert (exit_code, out.splitlines()[:1], err) == (1, ["pod team/web waits"], "")
+            exit_code, out, err = await fathom("decisions", "-n", "team")
+            assert (exit_code, out.splitlines()[1].split()[1], err) == (0, "a-1", "")
+
+    asyncio.run(asked())

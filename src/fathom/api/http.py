@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 import httptools
 import msgspec
 
 from fathom.api import http_limits, http_text, response_forms
+from fathom.api.core import Core
 from fathom.api.http_limits import (
     HEAD_BYTES_MAX,
     HEAD_S_MAX,
@@ -37,8 +38,7 @@ from fathom.api.http_limits import (
     WIRE_BYTES_FACTOR,
 )
 from fathom.api.relay import Relay, notice_dead_peer
-from fathom.api.request import Request, Response, StreamResponse, UpgradeResponse
-from fathom.api.server import ApiServer
+from fathom.api.request import Answer, Request, Response, StreamResponse, UpgradeResponse
 from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
 from fathom.model.times import SECOND_NS
 
@@ -51,10 +51,22 @@ WHOLE_CHUNK_BYTES = 1 << 20
 DRAIN_LOOK_S = 0.02
 
 
+class HttpServer(Protocol):
+    """What answers the requests of connections."""
+
+    core: Core
+
+    async def handle(self, request: Request) -> Answer: ...
+
+    def check_sender(self, request: Request, body_bytes: int) -> None:
+        """Called before a body is read. Raises ApiError."""
+        ...
+
+
 class Http:
     """All connections of one server."""
 
-    def __init__(self, server: ApiServer, *, keep_alive_s: float) -> None:
+    def __init__(self, server: HttpServer, *, keep_alive_s: float) -> None:
         self.server = server
         self.keep_alive_s = keep_alive_s
         self.open: dict[HttpConnection, None] = {}

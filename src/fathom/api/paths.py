@@ -10,6 +10,7 @@ from fathom.api.core import Core
 from fathom.api.metrics import Metrics
 from fathom.api.request import Request, Response
 from fathom.kube.definitions import discovery, openapi
+from fathom.kube.definitions.registry import Registry
 from fathom.model.body import encode_json
 from fathom.model.errors import method_not_allowed, no_such_path
 
@@ -21,8 +22,10 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 class Paths:
-    def __init__(self, core: Core, metrics: Metrics) -> None:
+    def __init__(self, core: Core, metrics: Metrics, registry: Registry | None = None) -> None:
+        """`registry`: the kinds that are told of; None: all of the server's."""
         self._core = core
+        self._registry = registry or core.registry
         self._metrics = metrics
         self._documents: dict[tuple[str, bool], bytes] = {}  # Made at registry revision `_documents_at`.
         self._documents_at = -1
@@ -45,7 +48,7 @@ class Paths:
 
     def _document(self, request: Request, path: str) -> Response:
         """Discovery and OpenAPI documents are the same for all clients until a kind is added or removed."""
-        registry = self._core.registry
+        registry = self._registry
         if self._documents_at != registry.revision:
             self._documents.clear()
             self._documents_at = registry.revision
@@ -59,7 +62,7 @@ class Paths:
         )
 
     def _make(self, path: str, *, aggregated: bool) -> bytes:
-        registry = self._core.registry
+        registry = self._registry
         if path == "/openapi/v3":
             return encode_json(openapi.index(registry))
         if path.startswith("/openapi/v3/"):
@@ -100,7 +103,7 @@ class Paths:
         return cache.problem or self._core.health.problem()
 
     def _roots(self) -> list[str]:
-        kinds = [kind for kind in self._core.registry.kinds() if kind.group]
+        kinds = [kind for kind in self._registry.kinds() if kind.group]
         served = {*(kind.group for kind in kinds), *(kind.api_version for kind in kinds)}
         fixed = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz"]
         return sorted([*fixed, *(f"/apis/{path}" for path in served), "/version"])

@@ -213,7 +213,7 @@ class ApiServer:
         else:
             answer = await self._write(call)
         if call.warnings:
-            answer.headers = (*answer.headers, *_warnings(list(call.warnings), call.warnings_untold))
+            answer.headers = (*answer.headers, *warning_headers(list(call.warnings), call.warnings_untold))
         return answer
 
     async def _write(self, call: Call) -> Answer:
@@ -363,7 +363,7 @@ def _page_entry(write: PageWrite, request: Request, request_id: str, code: int, 
     )
 
 
-def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:
+def warning_headers(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:
     """The warnings as headers: bounded in total length, each warning cut short where the total would be
     exceeded."""
     if sum(map(len, texts)) > WARNINGS_CHARS_MAX:

@@ -79,7 +79,7 @@ class Collector:
         asked = {(ref.resource, ref.key) for ref in refs}
         about = (entry for entry in audit.entries if _place(entry) in asked)
         answers += await self._ask_writers(objects, query, refs, about)
-        readable = access.readable(self._current())
+        readable = await access.readable(self._current())
         period = life_of(subject, objects, until_ns=0 if past is None else past.time_ns)
         gaps = [
             *(answer.gap for answer in answers if answer.gap is not None),
@@ -96,7 +96,7 @@ class Collector:
             observations=tuple(observations_of(state for answer in answers for state in answer.states)),
             gaps=(*gaps, *((audit.gap,) if audit.gap is not None else ())),
             now_ns=self._clock.now_ns() if past is None else past.time_ns,
-            may_read_nodes=access.may_read_nodes,
+            may_read_nodes=await access.may_read_nodes(),
             readable=readable,
             attached=self._sources.attached,
             copied=self._sources.copied,

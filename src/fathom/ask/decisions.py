@@ -29,11 +29,11 @@ class VisibleParts(msgspec.Struct, frozen=True):
         return self.readable is None or namespace in self.readable
 
 
-def decision_object(record: Recorded, visible: VisibleParts) -> Obj:
+def decision_object(record: Recorded, visible: VisibleParts, api_version: str = API_VERSION) -> Obj:
     decision, outcomes = record.kept.decision, record.kept.outcomes
     return {
         "kind": DEFINITION.kind,
-        "apiVersion": API_VERSION,
+        "apiVersion": api_version,
         "metadata": {
             "name": decision.id,
             "namespace": namespace_of_answer(decision.subject.namespace),

@@ -24,7 +24,7 @@ from fathom.api.core import Call, Core
 from fathom.api.request import RequestTarget, Response
 from fathom.api.resource_usage import usage_of_all_pods
 from fathom.api.verbs import bodies
-from fathom.ask.access import Access
+from fathom.ask.access import RoleAccess
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.preview_child import (
     STATE_BYTES_MAX,
@@ -95,7 +95,7 @@ class Previews:
             raise forbidden(RUN_NEEDS_VERB)
         else:
             async with self._what_ifs:
-                asked, access = self._asked(call, question), Access(self._authorizer, call.caller.user)
+                asked, access = self._asked(call, question), RoleAccess(self._authorizer, call.caller.user)
                 kept = self._keep(asked, call, question, await self._what_if.answer(question, access))
         return self._one(call, kept, kept.preview, status=201)
 

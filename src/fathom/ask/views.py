@@ -22,7 +22,7 @@ from fathom.api.core import Call, Core
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.versions import parse_limit
-from fathom.ask.access import Access
+from fathom.ask.access import Access, RoleAccess
 from fathom.ask.collect import Collector, Sources
 from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.ask.kept_cluster import KeptCluster
@@ -41,8 +41,9 @@ from fathom.kinds.coupling import CouplingSpec
 from fathom.kinds.decision import DECISIONS
 from fathom.kinds.explanation import ExplanationSpec
 from fathom.kinds.override_preview import OVERRIDE_PREVIEWS
-from fathom.kinds.shape import read
+from fathom.kinds.shape import GROUP, read
 from fathom.kinds.timeline import TimelineSpec
+from fathom.kube.definitions.kind import Kind
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.body import encode_json
 from fathom.model.errors import (
@@ -95,52 +96,56 @@ class AskViews:
         await Preparation(self._kept, self._core.cache, self._core.outside.clock, log).run()
 
     async def serve(self, call: Call) -> Response:
-        """Raises 429 if too many questions wait."""
+        """For a user whose rights are those of this server's roles. Raises 429 if too many questions wait."""
         if call.kind.resource == OVERRIDE_PREVIEWS:  # They take longer, and have limits of their own.
             return await self._previews.serve(call)
+        return await self.answer(call, RoleAccess(self._authorizer, call.caller.user))
+
+    async def answer(self, call: Call, access: Access) -> Response:
+        """Raises 429 if too many questions wait."""
         if self._questions >= QUESTIONS_MAX:
             raise too_many_requests(f"{QUESTIONS_MAX} questions are being answered: ask again later")
         self._questions += 1
         try:
             async with self._turns:
-                return await self._serve(call)
+                return await self._serve(call, access)
         finally:
             self._questions -= 1
 
-    async def _serve(self, call: Call) -> Response:
+    async def _serve(self, call: Call, access: Access) -> Response:
         verb = call.target.verb
-        if call.kind.resource == DECISIONS:
+        if question_kind(call.kind) == DECISIONS:
             if verb not in {"get", "list"}:
                 raise method_not_allowed("GET")
-            return await (self._get_decision(call) if verb == "get" else self._list_decisions(call))
+            serve_decisions = self._get_decision if verb == "get" else self._list_decisions
+            return await serve_decisions(call, access)
         if verb == "create" and not call.target.name:
-            return await self._create(call)
+            return await self._create(call, access)
         if verb == "get":
-            return await self._get(call)
+            return await self._get(call, access)
         raise method_not_allowed("GET" if call.target.name else "POST")
 
     # Questions.
 
-    async def _create(self, call: Call) -> Response:
+    async def _create(self, call: Call, access: Access) -> Response:
         obj = bodies.decode(self._core, call)
         try:
-            spec = read(SPECS[call.kind.resource], obj.get("spec") or {})
+            spec = read(SPECS[question_kind(call.kind)], obj.get("spec") or {})
         except ValueError as error:
             raise bad_request(f"spec: {error}") from None
-        return self._one(call, {**obj, **await self._answered(call, spec)}, status=201)
+        return self._one(call, {**obj, **await self._answered(call, spec, access)}, status=201)
 
-    async def _get(self, call: Call) -> Response:
-        spec = SPECS[call.kind.resource](subject=object_of_name(call.target.name))
+    async def _get(self, call: Call, access: Access) -> Response:
+        spec = SPECS[question_kind(call.kind)](subject=object_of_name(call.target.name))
         head = {"kind": call.kind.kind, "apiVersion": call.kind.api_version, "spec": wire(spec)}
-        return self._one(call, {**head, **await self._answered(call, spec)})
+        return self._one(call, {**head, **await self._answered(call, spec, access)})
 
-    async def _answered(self, call: Call, spec: Spec) -> Obj:
+    async def _answered(self, call: Call, spec: Spec, access: Access) -> Obj:
         """Metadata and status of the answer."""
-        functions = ANSWERS.get(call.kind.resource)
+        functions = ANSWERS.get(question_kind(call.kind))
         if functions is None:
             raise not_supported(call.kind.plural)
-        access = self._access(call)
-        name, subject = self._subject(call, spec, access)
+        name, subject = await self._subject(call, spec, access)
         await self._core.catch_up()
         spec, past, past_gaps = await self._at(spec)
         objects = CachedObjects(self._core.cache) if past is None else past.objects
@@ -181,50 +186,48 @@ class AskViews:
             return spec, None, (Gap("objects", f"{error.message}; those of now were used"),)
         return spec, past, past.gaps
 
-    def _subject(self, call: Call, spec: Spec, access: Access) -> tuple[str, ObjectRef]:
+    async def _subject(self, call: Call, spec: Spec, access: Access) -> tuple[str, ObjectRef]:
         """The name of the answer, and the object that the user asks about and may get. Raises 400, 403."""
         if isinstance(spec, CouplingSpec) and spec.controller:
             return f"controller.{spec.controller}", ObjectRef("", "", "")
         if isinstance(spec, ExplanationSpec) and spec.view == "stuck":
-            return self._stuck(spec, access)
+            return await self._stuck(spec, access)
         kind, subject = asked_object(self._core.registry, spec.subject, call.namespace)
-        access.require(kind, subject)
+        await access.require(kind, subject)
         return f"{kind.singular or kind.kind.lower()}.{subject.name}", subject
 
-    def _stuck(self, spec: ExplanationSpec, access: Access) -> tuple[str, ObjectRef]:
+    async def _stuck(self, spec: ExplanationSpec, access: Access) -> tuple[str, ObjectRef]:
         """What is stuck in a namespace is for who may get its pods. Without a name, the answer contains the
         namespaces that the user may read."""
         namespace = spec.subject.name
         if namespace:
             pods = kind_named(self._core.registry, "pods")
-            access.require(pods, ObjectRef("pods", namespace, ""))
+            await access.require(pods, ObjectRef("pods", namespace, ""))
         return f"namespace.{namespace}".rstrip("."), ObjectRef("namespaces", "", namespace)
-
-    def _access(self, call: Call) -> Access:
-        return Access(self._authorizer, call.caller.user)
 
     # Decisions.
 
-    async def _get_decision(self, call: Call) -> Response:
+    async def _get_decision(self, call: Call, access: Access) -> Response:
         name = call.target.name
         objects = CachedObjects(self._core.cache)
-        query, access = RecordQuery(decisions=(name,)), self._access(call)
+        query = RecordQuery(decisions=(name,))
         records, gaps = await self._collector.records(objects, query)
         if not records:  # Perhaps an agent's: an id does not say of which node, so all of them are asked.
             nodes = nodes_with_agents(objects)[:AGENTS_ASKED_MAX]
             records, gaps = await self._collector.records(objects, query, nodes=nodes)
         allowed = [
             record
-            for record in self._allowed(records, access)
+            for record in await self._allowed(records, access)
             if namespace_of_answer(record.kept.decision.subject.namespace) == call.namespace
         ]
         if not allowed:
             raise unavailable(_no_data(gaps)) if gaps else not_found(call.kind.resource, name)
-        return self._one(call, decision_object(allowed[0], self._visible_parts(objects, access, allowed)))
+        visible = await self._visible_parts(objects, access, allowed)
+        return self._one(call, decision_object(allowed[0], visible, call.kind.api_version))
 
-    async def _list_decisions(self, call: Call) -> Response:
+    async def _list_decisions(self, call: Call, access: Access) -> Response:
         await self._core.catch_up()
-        objects, access = CachedObjects(self._core.cache), self._access(call)
+        objects = CachedObjects(self._core.cache)
         limit = min(parse_limit(call.request) or DECISIONS_SHOWN, DECISIONS_SHOWN_MAX)
         records: dict[str, Recorded] = {}
         warnings: list[str] = []
@@ -237,32 +240,36 @@ class AskViews:
             if len(asked) < len(nodes):
                 warnings.append(_NOT_ASKED.format(all=len(nodes), asked=len(asked)))
         ordered = sorted(records.values(), key=lambda record: record.kept.decision.time_ns)
-        allowed = self._allowed(ordered, access)
-        visible = await asyncio.to_thread(self._visible_parts, objects, access, allowed)
+        allowed = await self._allowed(ordered, access)
+        visible = await self._visible_parts(objects, access, allowed)
         for warning in dict.fromkeys(warnings):
             call.warn(visible.hidden.text(warning))
-        shown = _selected(call, [decision_object(record, visible) for record in allowed])
+        version = call.kind.api_version
+        shown = _selected(call, [decision_object(record, visible, version) for record in allowed])
         return self._list(call, shown[-limit:])
 
-    def _allowed(self, records: Sequence[Recorded], access: Access) -> list[Recorded]:
+    async def _allowed(self, records: Sequence[Recorded], access: Access) -> list[Recorded]:
         """Decisions about objects that the user may get."""
         allowed = []
         for record in records:
             subject = record.kept.decision.subject
             kind = self._core.registry.by_resource(subject.resource)
-            if kind is not None and access.may_get(kind, subject.namespace, subject.name):
+            if kind is not None and await access.may_get(kind, subject.namespace, subject.name):
                 allowed.append(record)
         return allowed
 
-    def _visible_parts(self, objects: Objects, access: Access, records: Sequence[Recorded]) -> VisibleParts:
+    async def _visible_parts(
+        self, objects: Objects, access: Access, records: Sequence[Recorded]
+    ) -> VisibleParts:
         evidence = Evidence(
             subject=ObjectRef("", "", ""),
             objects=objects,
             decisions=tuple(records),
-            may_read_nodes=access.may_read_nodes,
-            readable=access.readable(objects),
+            may_read_nodes=await access.may_read_nodes(),
+            readable=await access.readable(objects),
         )
-        return VisibleParts(evidence.may_read_nodes, evidence.readable, hidden_from(evidence))
+        hidden = await asyncio.to_thread(hidden_from, evidence)
+        return VisibleParts(evidence.may_read_nodes, evidence.readable, hidden)
 
     # Forms of answers.
 
@@ -278,6 +285,11 @@ class AskViews:
             head = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version, "metadata": meta}
             listed = {**head, "items": objs}
         return Response(status=200, body=encode_json(listed))
+
+
+def question_kind(kind: Kind) -> str:
+    """As this server names it: to a cluster that it is attached to, the same kinds are of another group."""
+    return f"{kind.plural}.{GROUP}"
 
 
 def _source(past: PastState | None) -> Obj:

@@ -6,7 +6,6 @@ For who may not fork the cluster. Nothing is run, so nothing is known about what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from fathom.api.core import Core
 from fathom.ask.access import Access
@@ -64,13 +63,13 @@ class WhatIfOverride:
         target, namespace = named(override.spec.target), override.metadata.namespace
         about = "nodes" if target is not None and target.kind in INFRASTRUCTURE_TARGETS else "pods"
         place = ObjectRef(about, "" if about == "nodes" else namespace, "")
-        access.require(kind_named(self._core.registry, about), place)
+        await access.require(kind_named(self._core.registry, about), place)
         evidence = Evidence(
             subject=ObjectRef("", namespace, ""),
             objects=objects,
             now_ns=self._core.outside.clock.now_ns(),
-            may_read_nodes=access.may_read_nodes,
-            readable=access.readable(objects),
+            may_read_nodes=await access.may_read_nodes(),
+            readable=await access.readable(objects),
         )
         rules = self._kept_cluster.rules
         pods = await asyncio.to_thread(explain_with, evidence, question.tried, override, rules)
@@ -84,20 +83,22 @@ class WhatIfOverride:
             minutes=question.minutes,
             notes=() if pods else (NOTHING_WAITS,),
             what_if=pods,
-            touched=tuple(self._touched(override, objects, access)),
+            touched=await self._touched(override, objects, access),
         )
 
-    def _touched(
+    async def _touched(
         self, override: SchedulerOverride, objects: CachedObjects, access: Access
-    ) -> Iterator[Touched]:
+    ) -> tuple[Touched, ...]:
         """The target, where it is one object and the user may get it."""
         target = named(override.spec.target)
+        touched: list[Touched] = []
         for resource in () if target is None else TARGET_RESOURCES.get(target.kind, ()):
             kind = kind_named(self._core.registry, resource)
             key = Key(override.metadata.namespace if kind.namespaced else "", target.name if target else "")
             obj = objects.get(kind.resource, key)
-            if obj is not None and access.may_get(kind, *key):
-                yield touched_object(kind.kind, obj)
+            if obj is not None and await access.may_get(kind, *key):
+                touched.append(touched_object(kind.kind, obj))
+        return tuple(touched)
 
 
 def waiting_pods(evidence: Evidence, override: SchedulerOverride) -> list[Obj]:

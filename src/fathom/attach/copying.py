@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fathom.attach.ask_listener import AskListener
 from fathom.attach.kinds import MirroredKind
 from fathom.attach.mirror import Mirror
 from fathom.client.http import ServerAddress
@@ -29,12 +30,15 @@ class ForeignCluster:
         copied_before: bool,
         journals: dict[str, DecisionReader] | None = None,
         scheduler: RunningPart | None = None,
+        ask_listener: AskListener | None = None,
     ) -> None:
-        """`connect` is called on the server's loop. `scheduler`: runs as soon as the copy is complete."""
+        """`connect` is called on the server's loop. `scheduler`: runs as soon as the copy is complete.
+        `ask_listener`: answers then."""
         self._connect = connect
         self._kinds = kinds
         self._copied_before = copied_before
         self._scheduler = scheduler
+        self._ask_listener = ask_listener
         self.url = url
         self.copied = frozenset(kind.name for kind in kinds)
         self.journals = journals or {}
@@ -65,6 +69,8 @@ class ForeignCluster:
             group.create_task(mirror.run())
             if self._scheduler is not None:
                 group.create_task(_keep_running(self._scheduler, synced))
+            if self._ask_listener is not None:
+                group.create_task(self._ask_listener.run(running, self._connect(), synced))
 
 
 def scheduler_part(command: tuple[str, ...], logs: Path, lock: int) -> RunningPart:

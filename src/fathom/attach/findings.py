@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from fathom.attach.ask_objects import API_SERVICE, AskAddress, serving_questions
 from fathom.attach.kinds import MIRRORED, MirroredKind
 from fathom.attach.rights import READ, scheduling
 from fathom.attach.steering import OVERRIDES
@@ -25,7 +26,9 @@ class AttachFinding(msgspec.Struct, frozen=True, rename="camel"):
     cost: str = ""  # Of a lack.
 
 
-def findings_of(survey: Survey, *, observe_only: bool) -> list[AttachFinding]:
+def findings_of(
+    survey: Survey, *, observe_only: bool, ask_api: AskAddress | None = None
+) -> list[AttachFinding]:
     findings = [
         AttachFinding("server", "yes", f"{survey.version} at {survey.url}"),
         *([_own()] if survey.is_fathom else []),
@@ -33,9 +36,11 @@ def findings_of(survey: Survey, *, observe_only: bool) -> list[AttachFinding]:
         _scheduler(survey),
         *_kinds(survey),
         _audit(),
+        *_ask_rights(survey, ask_api),
+        _ask_api(survey, ask_api),
     ]
     if observe_only:
-        return findings
+        return findings if ask_api is None else [*findings, _namespace(survey)]
     return [*findings, *_rights(survey), _namespace(survey), _overrides(survey), _policy(survey)]
 
 
@@ -92,6 +97,28 @@ def _audit() -> AttachFinding:
     return AttachFinding(
         "audit log", "no", "no API serves it", "writers are those of managedFields: programs, not users"
     )
+
+
+def _ask_rights(survey: Survey, ask_api: AskAddress | None) -> list[AttachFinding]:
+    denied = [] if ask_api is None else [right for right in serving_questions() if right in survey.denied]
+    return [
+        AttachFinding(f"{' '.join(right.verbs)} {right.name}", "needed", "you may not", right.lack)
+        for right in denied
+    ]
+
+
+def _ask_api(survey: Survey, ask_api: AskAddress | None) -> AttachFinding:
+    """Whether kubectl there can ask."""
+    check, lack = "kubectl's questions", "kubectl there reads no decisions and explanations"
+    if not survey.ask_api:
+        remedy = (
+            "--ask-api ADDRESS:PORT serves them" if ask_api is None else "it is installed, with your consent"
+        )
+        return AttachFinding(check, "no", f"no APIService {API_SERVICE}", f"{lack}: {remedy}")
+    if ask_api is None or ask_api.text == survey.ask_api:
+        return AttachFinding(check, "yes", f"APIService {API_SERVICE} leads to {survey.ask_api}")
+    found = f"APIService {API_SERVICE} leads to {survey.ask_api}, not to {ask_api.text}"
+    return AttachFinding(check, "needed", found, "run `fathom detach` first, or start there")
 
 
 def _rights(survey: Survey) -> list[AttachFinding]:

@@ -1,8 +1,9 @@
-"""The objects that `fathom attach` installs: a namespace, a service account, roles of its rights, and, to
-schedule, what overrides need (`steering.py`). Pure."""
+"""The objects that `fathom attach` installs: a namespace, a service account, roles of its rights; to
+schedule, what overrides need (`steering.py`); for kubectl, an APIService (`ask_objects.py`). Pure."""
 
 from __future__ import annotations
 
+from fathom.attach.ask_objects import AskAddress, ask_objects
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import observing, rules_of, scheduling
 from fathom.attach.steering import steering_objects
@@ -17,7 +18,7 @@ ACCOUNT = "fathom"
 OBSERVER, SCHEDULER = "fathom-observer", "fathom-scheduler"
 
 
-def objects_to_install(*, observe_only: bool) -> list[Obj]:
+def objects_to_install(*, observe_only: bool, ask_api: AskAddress | None = None) -> list[Obj]:
     """In an order in which they can be created."""
     objects = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(SYSTEM_NAMESPACE)},
@@ -30,6 +31,8 @@ def objects_to_install(*, observe_only: bool) -> list[Obj]:
         objects += _cluster_role(SCHEDULER, rules_of(scheduling()))
         objects += _role(SCHEDULER, SYSTEM_NAMESPACE, rules_of(scheduling(), SYSTEM_NAMESPACE))
         objects += steering_objects(LABELS)
+    if ask_api is not None:
+        objects += ask_objects(ask_api, account=ACCOUNT, labels=LABELS)
     return objects
 
 

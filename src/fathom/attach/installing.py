@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from fathom.attach.ask_objects import API_SERVICES
 from fathom.attach.installed import SELECTOR
 from fathom.attach.steering import DEFINITION, OVERRIDES, POLICY, POLICY_BINDING, is_for_steering
 from fathom.client.api import Api, Resource
@@ -20,11 +21,23 @@ from fathom.model.errors import ApiError
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.resource_names import RBAC_GROUP
-from fathom.model.resources import DEFINITIONS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from fathom.model.resources import (
+    DEFINITIONS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    SLICES,
+)
 from fathom.seams.loop_clock import loop_now_s
 
 # In an order in which they can be removed: a right goes before the account that has it.
 INSTALLED: dict[str, Resource] = {
+    # First: while it is there and nobody answers, no namespace can be deleted.
+    "APIService": API_SERVICES,
+    "Service": SERVICES,
+    "EndpointSlice": SLICES,
     DEFINITION: DEFINITIONS,  # With its objects: while the policy still vouches for them.
     POLICY_BINDING: POLICY_BINDINGS,
     POLICY: POLICIES,
@@ -57,9 +70,9 @@ async def install(api: Api, objects: list[Obj]) -> list[str]:
         elif isinstance(outcome, Conflict):
             lines.append(f"{_title(obj)} is there already")
         elif is_for_steering(obj):  # It schedules without them too.
-            lines.append(f"{_title(obj)} was not created, so overrides do nothing: {_why(outcome)}")
+            lines.append(f"{_title(obj)} was not created, so overrides do nothing: {why_not(outcome)}")
         else:
-            raise NotInstalled(f"{_title(obj)} was not created: {_why(outcome)}")
+            raise NotInstalled(f"{_title(obj)} was not created: {why_not(outcome)}")
         if obj["kind"] == DEFINITION and isinstance(outcome, Committed):
             await _until_served(api, obj)
     return lines
@@ -114,7 +127,7 @@ async def _removed(api: Api, resource: Resource, obj: Obj) -> str:
     outcome = await api.delete(resource, key.namespace, key.name, uid=uid_of(obj))
     if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
         return f"removed {_title(obj)}"
-    raise NotInstalled(f"{_title(obj)} was not removed: {_why(outcome)}")
+    raise NotInstalled(f"{_title(obj)} was not removed: {why_not(outcome)}")
 
 
 async def _without_marks(api: Api) -> AsyncIterator[str]:
@@ -139,7 +152,7 @@ async def _patch(api: Api, pod: Obj, patch: Obj, *, subresource: str = "", media
     outcome = await api.patch(PODS, key.namespace, key.name, patch, subresource=subresource, media=media)
     gone = isinstance(outcome, Conflict) or (isinstance(outcome, Rejected) and outcome.code == 404)
     if not isinstance(outcome, Committed) and not gone:
-        raise NotInstalled(f"{_title(pod)} was not changed: {_why(outcome)}")
+        raise NotInstalled(f"{_title(pod)} was not changed: {why_not(outcome)}")
 
 
 def _is_own(lease: Obj) -> bool:
@@ -198,7 +211,7 @@ def _title(obj: Obj) -> str:
     return f"{str(obj.get('kind', '')).lower()} {'/'.join(part for part in key if part)}"
 
 
-def _why(outcome: Outcome) -> str:
+def why_not(outcome: Outcome) -> str:
     match outcome:
         case Rejected(message=message):
             return message

@@ -9,6 +9,7 @@ import asyncio
 
 import msgspec
 
+from fathom.attach.ask_objects import API_SERVICE, API_SERVICES, IN_CLUSTER, SERVICE, address_of
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import READ, Right
 from fathom.attach.steering import OVERRIDES
@@ -21,7 +22,7 @@ from fathom.kinds.override_policy import Vouching
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup
-from fathom.model.resources import LEASES, NAMESPACES
+from fathom.model.resources import LEASES, NAMESPACES, SLICES
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 AT_ONCE = 8  # Requests: a small server must not feel them.
@@ -44,6 +45,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     has_overrides: bool = False  # Whether the kind SchedulerOverride is installed.
     has_policies: bool = False  # Whether it serves ValidatingAdmissionPolicies.
     vouching: Vouching = Vouching()  # What our own vouches for.
+    ask_api: str = ""  # Where an installed APIService of ours leads to; '' if there is none.
 
 
 async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
@@ -72,6 +74,7 @@ async def survey(api: Api, url: str, rights: list[Right]) -> Survey:
         has_overrides=OVERRIDES in names,
         has_policies=POLICIES.name in policies,
         vouching=vouches,
+        ask_api=await _ask_api(api),
     )
 
 
@@ -132,6 +135,17 @@ async def _vouching(api: Api) -> Vouching:
         return await fetch_vouching(api)
     except ApiError as error:
         return Vouching(None, f"the policy {override_policy.NAME} cannot be read: {error.message}")
+
+
+async def _ask_api(api: Api) -> str:
+    """The address behind the APIService: 'a Service' in a cluster, else of the EndpointSlice."""
+    try:
+        if await api.get(API_SERVICES, "", API_SERVICE) is None:
+            return ""
+        endpoints = await api.get(SLICES, SYSTEM_NAMESPACE, SERVICE)
+    except ApiError:
+        return ""
+    return IN_CLUSTER if endpoints is None else address_of(endpoints)
 
 
 async def may_follow(api: Api, resource: Resource) -> bool:

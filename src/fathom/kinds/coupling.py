@@ -13,6 +13,7 @@ from fathom.kinds.definition import KindDefinition
 from fathom.kinds.question import Answered, AskedObject
 from fathom.kinds.schema import field_schema
 from fathom.kinds.shape import Meta, Shape
+from fathom.model.column import Column
 
 
 class CouplingSpec(Shape, frozen=True):
@@ -54,6 +55,7 @@ DEFINITION = KindDefinition(
     " and never stored: `kubectl get coupling deployment.web -o yaml`.",
     plural="couplings",
     namespaced=True,
+    columns=(Column("Summary", "string", ".status.summary"),),
     verbs=("create", "get"),
     asks=True,
     view_role_reads=True,

@@ -13,6 +13,7 @@ from fathom.kinds.definition import KindDefinition
 from fathom.kinds.question import Answered, AskedObject, Subject
 from fathom.kinds.schema import field_schema, one_of
 from fathom.kinds.shape import Meta, Shape
+from fathom.model.column import Column
 
 
 class ExplanationSpec(Shape, frozen=True):
@@ -59,6 +60,7 @@ DEFINITION = KindDefinition(
     " get explanation pod.web-1 -o yaml`.",
     plural="explanations",
     namespaced=True,
+    columns=(Column("Summary", "string", ".status.summary"),),
     verbs=("create", "get"),
     asks=True,
     view_role_reads=True,

@@ -11,6 +11,9 @@ from fathom.model.objects import Key, Obj
 
 GROUP, VERSION = "fathom.dev", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
+# Of the kinds that are answered and never stored, in a cluster that fathom is attached to: there CRDs have
+# GROUP, and one server serves all of a group's version.
+ASK_GROUP = f"ask.{GROUP}"
 
 T = TypeVar("T")
 

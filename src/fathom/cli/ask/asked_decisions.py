@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from fathom.cli.api_server import Refused, ServerConnection
-from fathom.cli.ask.explanations import ANSWERS_NO_QUESTIONS
+from fathom.cli.ask.explanations import ANSWERS_NO_QUESTIONS, ASK_KINDS, OWN_KINDS, lacks_kind
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.places import chosen_namespace, found_kubeconfig, observer_of
@@ -58,14 +58,23 @@ def _listed(
     selector = ",".join(f"{field}={value}" for field, value in fields.items() if value)
     query = urlencode({"limit": LISTED_MAX if selector else wanted.limit, "fieldSelector": selector})
     where = f"/namespaces/{namespace}" if namespace else ""
-    path = f"/apis/fathom.dev/v1alpha1{where}/decisions?{query}"
-    status, answer = server.request("GET", path)
-    if status == 404:
+    items = _items(server, OWN_KINDS, f"{where}/decisions?{query}")
+    if items is None:
         observer = observer_of(server.url)
-        if observer is None:
-            raise Problem(ANSWERS_NO_QUESTIONS)
-        return _listed(ServerConnection(observer), namespace, resource, wanted)
-    items: list[Obj] = done(status, answer, path).get("items") or []
+        if observer is not None:
+            return _listed(ServerConnection(observer), namespace, resource, wanted)
+        items = _items(server, ASK_KINDS, f"{where}/decisions?{query}")
+    if items is None:
+        raise Problem(ANSWERS_NO_QUESTIONS)
+    return items
+
+
+def _items(server: ServerConnection, group: str, path: str) -> list[Obj] | None:
+    """None: the server does not know the kind. Raises Problem."""
+    status, answer = server.request("GET", f"{group}{path}")
+    if status == 404 or (status == 403 and lacks_kind(server, group, "decisions")):
+        return None
+    items: list[Obj] = done(status, answer, f"{group}{path}").get("items") or []
     return items
 
 

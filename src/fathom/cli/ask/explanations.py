@@ -15,6 +15,7 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 SYSTEM_NAMESPACE = "fathom-system"  # Of answers about objects that have no namespace.
 OWN_KINDS = "/apis/fathom.dev/v1alpha1"
+ASK_KINDS = "/apis/ask.fathom.dev/v1alpha1"  # Of a Kubernetes that fathom is attached to, with --ask-api.
 # Kinds that a bare name may mean, and where their objects are; {} is the namespace's part of the path.
 NAMED_KINDS = {
     "pod": "/api/v1{}/pods",
@@ -43,7 +44,8 @@ FIELDS_OF_VIEWS = {
 NO_SUCH_PATH = "the server could not find the requested resource"
 ANSWERS_NO_QUESTIONS = (
     "this API server does not answer questions: it is not fathom, or older than 0.1. Attach an observer to it"
-    " (fathom attach --observe-only --kubeconfig FILE) and ask that: it writes a kubeconfig of its own"
+    " (fathom attach --observe-only --kubeconfig FILE) and ask that: it writes a kubeconfig of its own. With"
+    " --ask-api, this API server answers too"
 )
 
 
@@ -81,21 +83,27 @@ class ApiServer(ServerConnection):
         return explanation
 
     def ask(self, kind: str, plural: str, spec: Answer, namespace: str) -> Answer:
-        """Raises Problem."""
-        body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
-        status, answer = self.request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
-        if status not in {200, 201}:
-            problem = Problem(ANSWERS_NO_QUESTIONS) if self._is_foreign(status) else _problem(status, answer)
-            observer = observer_of(self.url) if str(problem) == ANSWERS_NO_QUESTIONS else None
-            if observer is None:
-                raise problem
+        """A Kubernetes that is not fathom's does not know the question: then an observer of it that runs here
+        is asked, else one that it leads to itself. Raises Problem."""
+        try:
+            return self._asked(OWN_KINDS, kind, plural, spec, namespace)
+        except Problem as problem:
+            if str(problem) != ANSWERS_NO_QUESTIONS:
+                raise
+        observer = observer_of(self.url)
+        if observer is not None:
             return ApiServer(observer).ask(kind, plural, spec, namespace)
+        return self._asked(ASK_KINDS, kind, plural, spec, namespace)
+
+    def _asked(self, group: str, kind: str, plural: str, spec: Answer, namespace: str) -> Answer:
+        """Raises Problem."""
+        body = {"apiVersion": group.removeprefix("/apis/"), "kind": kind, "spec": spec}
+        status, answer = self.request("POST", f"{group}{_in_namespace(namespace)}/{plural}", body)
+        if status not in {200, 201}:
+            unknown = status == 403 and lacks_kind(self, group, plural)
+            raise Problem(ANSWERS_NO_QUESTIONS) if unknown else _problem(status, answer)
         answered: Answer = answer.get("status") or {}
         return answered
-
-    def _is_foreign(self, status: int) -> bool:
-        """Kubernetes refuses a user without rights to a kind before it looks whether there is such a kind."""
-        return status == 403 and self.request("GET", OWN_KINDS)[0] == 404
 
     def kinds_of(self, name: str, namespace: str) -> list[str]:
         """The kinds of which an object has this name."""
@@ -109,6 +117,13 @@ class ApiServer(ServerConnection):
             if status == 200:
                 kinds.append(kind)
         return kinds
+
+
+def lacks_kind(server: ServerConnection, group: str, plural: str) -> bool:
+    """Kubernetes refuses a user without rights to a kind before it looks whether there is such a kind."""
+    status, listed = server.request("GET", group)
+    served = {resource.get("name") for resource in listed.get("resources") or ()}
+    return status == 404 or (status == 200 and plural not in served)
 
 
 def answers_no_questions(status: int, reason: str, message: str) -> bool:

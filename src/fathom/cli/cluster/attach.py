@@ -19,6 +19,8 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
 if TYPE_CHECKING:
+    from fathom.attach.ask_listener import AskListener
+    from fathom.attach.ask_objects import AskAddress
     from fathom.attach.findings import AttachFinding
     from fathom.attach.survey import Survey
     from fathom.client.api import Api
@@ -53,6 +55,13 @@ def attach(
         bool,
         Parameter(negative=(), help="Print what the server has, and end. Exits with 1 if it does not do."),
     ] = False,
+    ask_api: Annotated[
+        str,
+        Parameter(
+            help="ADDRESS:PORT where the cluster's API server reaches this process: serve decisions and"
+            " explanations to kubectl there. :PORT in a pod."
+        ),
+    ] = "",
     yes: Yes = False,
     data: NewData = DEFAULT_DATA,
     port: Port = DEFAULT_PORT,
@@ -66,19 +75,25 @@ def attach(
     Checks what the server has and prints a table: version, kinds, rights, and what each lack costs. Then it
     runs until Ctrl-C: it copies the cluster's objects into --data and serves them, read-only, on this
     machine; the kubeconfig of the copy is DATA/kubeconfig. To schedule it first installs a namespace, roles
-    and the kind SchedulerOverride with its admission policy, after asking.
+    and the kind SchedulerOverride with its admission policy, after asking. With --ask-api it also installs an
+    APIService, so that kubectl there reads decisions, explanations, timelines and couplings, each user what
+    they may read.
 
     fathom attach --kubeconfig prod.yaml --observe-only  reads, writes nothing
     fathom attach --kubeconfig prod.yaml --check -o json  what the server has
     fathom attach --print > fathom.yaml  namespace, account, roles, kind and policy, for kubectl apply
     fathom attach --kubeconfig prod.yaml --name fathom --yes  schedules pods whose schedulerName is fathom
+    fathom attach --kubeconfig prod.yaml --observe-only --ask-api 192.0.2.10:6445  kubectl there may ask too
     """
+    address = _ask_address(ask_api)
     if print_:
-        return _print_objects(observe_only=observe_only, output=output)
-    survey = _asked(kubeconfig, lambda api, url: _surveyed(api, url, observe_only=observe_only))
+        return _print_objects(observe_only=observe_only, ask_api=address, output=output)
+    survey = _asked(
+        kubeconfig, lambda api, url: _surveyed(api, url, observe_only=observe_only, ask_api=address)
+    )
     from fathom.attach.findings import findings_of, is_possible  # noqa: PLC0415  # See the package's docstring.
 
-    findings = findings_of(survey, observe_only=observe_only)
+    findings = findings_of(survey, observe_only=observe_only, ask_api=address)
     _say_findings(findings, output)
     if not is_possible(findings):
         if not output:
@@ -87,16 +102,21 @@ def attach(
     if check or output:
         return 0
     refuse_fight(survey, () if observe_only else name)
-    if not observe_only and lacks_installed(survey):
-        _install(kubeconfig, survey, yes=yes)
-        survey = _asked(kubeconfig, lambda api, url: _surveyed(api, url, observe_only=observe_only))
-    _run(kubeconfig, survey, data=data.absolute(), port=port, names=() if observe_only else name)
+    listener = _listening(address)  # First: nothing is installed that would lead to nobody.
+    lacks = not observe_only and lacks_installed(survey)
+    if lacks or (address is not None and not survey.ask_api):
+        _install(kubeconfig, survey, observe_only=observe_only, ask_api=address, yes=yes)
+        survey = _asked(
+            kubeconfig, lambda api, url: _surveyed(api, url, observe_only=observe_only, ask_api=address)
+        )
+    names = () if observe_only else name
+    _run(kubeconfig, survey, data=data.absolute(), port=port, names=names, ask_listener=listener)
     return 0
 
 
 def detach(*, kubeconfig: Kubeconfig = None, yes: Yes = False) -> int:
-    """Remove from a Kubernetes all that `fathom attach` left there: namespace, roles, kind, leases,
-    annotations.
+    """Remove from a Kubernetes all that `fathom attach` left there: namespace, roles, kind, APIService,
+    leases, annotations.
 
     Prints a line for each object. Overrides go with their kind; they are named before it asks. Stop `fathom
     attach` first. The copy in its --data directory stays: delete the directory if you do not need its
@@ -138,12 +158,37 @@ def refuse_fight(survey: Survey, names: tuple[str, ...]) -> None:
 # What the server has.
 
 
-async def _surveyed(api: Api, url: str, *, observe_only: bool) -> Survey:
+async def _surveyed(api: Api, url: str, *, observe_only: bool, ask_api: AskAddress | None) -> Survey:
+    from fathom.attach.ask_objects import serving_questions  # noqa: PLC0415
     from fathom.attach.rights import observing, scheduling  # noqa: PLC0415
     from fathom.attach.survey import survey  # noqa: PLC0415
 
     rights = observing() if observe_only else [*observing(), *scheduling()]
-    return await survey(api, url, rights)
+    return await survey(api, url, [*rights, *([] if ask_api is None else serving_questions())])
+
+
+def _ask_address(text: str) -> AskAddress | None:
+    """Raises Problem."""
+    from fathom.attach.ask_objects import BadAskAddress, parse_ask_address  # noqa: PLC0415
+
+    try:
+        return parse_ask_address(text) if text else None
+    except BadAskAddress as error:
+        raise Problem(str(error)) from None
+
+
+def _listening(address: AskAddress | None) -> AskListener | None:
+    """Raises Problem."""
+    from fathom.attach.ask_listener import AskListener, listen  # noqa: PLC0415
+
+    if address is None:
+        return None
+    try:
+        return AskListener(address, listen(address))
+    except OSError as error:
+        raise Problem(
+            f"--ask-api: cannot listen on {address.host}:{address.port}: {error.strerror}"
+        ) from error
 
 
 def _say_findings(findings: list[AttachFinding], output: str) -> None:
@@ -176,12 +221,12 @@ def _asked(kubeconfig: Path | None, ask: Callable[[Api, str], Coroutine[Any, Any
 # What is installed.
 
 
-def _print_objects(*, observe_only: bool, output: str) -> int:
+def _print_objects(*, observe_only: bool, ask_api: AskAddress | None, output: str) -> int:
     from fathom.attach.installed import objects_to_install  # noqa: PLC0415
     from fathom.cli.documents import as_yaml  # noqa: PLC0415
     from fathom.terminal import say_document  # noqa: PLC0415
 
-    objects = objects_to_install(observe_only=observe_only)
+    objects = objects_to_install(observe_only=observe_only, ask_api=ask_api)
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "items": objects}, output)
     else:
@@ -189,8 +234,11 @@ def _print_objects(*, observe_only: bool, output: str) -> int:
     return 0
 
 
-def _install(kubeconfig: Path | None, survey: Survey, *, yes: bool) -> None:
+def _install(
+    kubeconfig: Path | None, survey: Survey, *, observe_only: bool, ask_api: AskAddress | None, yes: bool
+) -> None:
     """Where the namespace is installed, so are account and roles: an account of theirs may not make more."""
+    from fathom.attach.ask_objects import is_for_questions  # noqa: PLC0415
     from fathom.attach.installed import objects_to_install  # noqa: PLC0415
     from fathom.attach.installing import NotInstalled, install  # noqa: PLC0415
     from fathom.attach.steering import is_for_steering  # noqa: PLC0415
@@ -198,8 +246,8 @@ def _install(kubeconfig: Path | None, survey: Survey, *, yes: bool) -> None:
 
     objects = [
         obj
-        for obj in objects_to_install(observe_only=False)
-        if not survey.has_namespace or is_for_steering(obj)
+        for obj in objects_to_install(observe_only=observe_only, ask_api=ask_api)
+        if not survey.has_namespace or is_for_steering(obj) or (is_for_questions(obj) and not survey.ask_api)
     ]
     for obj in objects:
         place = obj["metadata"].get("namespace")
@@ -214,7 +262,15 @@ def _install(kubeconfig: Path | None, survey: Survey, *, yes: bool) -> None:
 # What runs.
 
 
-def _run(kubeconfig: Path | None, survey: Survey, *, data: Path, port: int, names: tuple[str, ...]) -> None:
+def _run(
+    kubeconfig: Path | None,
+    survey: Survey,
+    *,
+    data: Path,
+    port: int,
+    names: tuple[str, ...],
+    ask_listener: AskListener | None,
+) -> None:
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
     from fathom.attach.copying import ForeignCluster, scheduler_part  # noqa: PLC0415
     from fathom.attach.findings import readable  # noqa: PLC0415
@@ -241,6 +297,7 @@ def _run(kubeconfig: Path | None, survey: Survey, *, data: Path, port: int, name
             copied_before=copied_before,
             journals={process: JournalReader(journal_directory(data, process))} if names else {},
             scheduler=scheduler_part(command, data / "logs", lock) if names else None,
+            ask_listener=ask_listener,
         )
         say(f"copying the objects of {survey.url} to {data}")
         run_api(data=data, host="127.0.0.1", port=port, store=None, copying=copying)

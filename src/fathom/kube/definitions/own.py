@@ -4,19 +4,20 @@ They are built in here, and installed as CRDs in other API servers."""
 
 from __future__ import annotations
 
+from fathom.kinds import coupling, decision, explanation, timeline
 from fathom.kinds.all import KINDS
 from fathom.kinds.definition import KindDefinition
-from fathom.kinds.shape import GROUP, VERSION
+from fathom.kinds.shape import ASK_GROUP, GROUP, VERSION
 from fathom.kube.definitions.kind import ALL_VERBS, Kind
 from fathom.model.column import Column
 
 AGE = Column("Age", "date", ".metadata.creationTimestamp")
 
 
-def own_kind(definition: KindDefinition) -> Kind:
+def own_kind(definition: KindDefinition, group: str = GROUP) -> Kind:
     kind = definition.kind
     return Kind(
-        group=GROUP,
+        group=group,
         version=VERSION,
         kind=kind,
         plural=definition.plural,
@@ -36,3 +37,7 @@ def own_kind(definition: KindDefinition) -> Kind:
 
 
 OWN_KINDS: tuple[Kind, ...] = tuple(own_kind(definition) for definition in KINDS)
+# Those that an attached fathom answers through the cluster's own server.
+ASK_KINDS: tuple[Kind, ...] = tuple(
+    own_kind(module.DEFINITION, ASK_GROUP) for module in (decision, explanation, timeline, coupling)
+)
