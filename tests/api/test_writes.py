@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from pathlib import Path
 
 from tests.api.harness import JANE, Api, config_map, deployment, pod, tell
+from tests.kube.definitions.bodies import WIDGETS
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -135,6 +137,24 @@ def test_only_a_change_of_the_spec_raises_the_generation(tmp_path: Path) -> None
         scaled = await api.patch(path, {"spec": {"replicas": 5}})
         generations = [answer.obj["metadata"]["generation"] for answer in (labelled, observed, scaled)]
         assert generations == [1, 1, 2]
+
+    tell(story, tmp_path)
+
+
+def test_a_status_that_is_no_subresource_raises_the_generation_as_any_other_field(tmp_path: Path) -> None:
+    definition = copy.deepcopy(WIDGETS)
+    for version in definition["spec"]["versions"]:
+        del version["subresources"]
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+
+    async def story(api: Api) -> None:
+        await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+        made = await api.post(widgets, {**widget, "spec": {"size": 1}})
+        observed = await api.patch(f"{widgets}/a", {"status": {"size": 3}})
+        labelled = await api.patch(f"{widgets}/a", {"metadata": {"labels": {"a": "b"}}})
+        generations = [answer.obj["metadata"]["generation"] for answer in (made, observed, labelled)]
+        assert generations == [1, 2, 2]
 
     tell(story, tmp_path)
 

@@ -69,6 +69,36 @@ def test_an_operator_may_be_a_module_of_a_package_which_is_imported_again_at_eac
     assert cards == ["hello-0", "hello-1"]
 
 
+LOGS_TO_EVENTS = """
+import kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.posting.loggers = True
+
+@kopf.on.create("greetings.example.dev")
+def greet(logger, **_):
+    logger.info("Good morning.")
+"""
+
+
+def test_what_an_operator_logs_is_an_event_where_it_asks_for_that(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(LOGS_TO_EVENTS)
+    messages: list[str] = []
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, OPERATORS)
+        await operator.apply("greeting-crd.yaml")
+        operator.run(tmp_path / "program.py")
+        await operator.apply("hello.yaml")
+        await operator.sleep(10)
+        messages[:] = [event["message"] for event in operator.list("events")]
+
+    of = scenario(Menu(processes=("operator",), most=0), name="logs-to-events")(story)
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
+    assert "Good morning." in messages
+
+
 def test_an_operator_is_named_by_one_file_or_one_module(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         operator = OperatorTest(world, tmp_path)

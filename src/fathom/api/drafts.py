@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fathom.api.core import Call, Core
 from fathom.api.write_checks import APPROVAL, REPORTS
+from fathom.kube.definitions.kind import Kind
 from fathom.model.errors import CHANGED_SINCE_READ, Cause, bad_request, conflict, invalid
 from fathom.model.objects import Obj, metadata
 from fathom.store.protocol import Entry
@@ -83,9 +84,15 @@ def revised_draft(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, s
             new["status"] = old["status"]
     if not subresource:
         rules.prepare_update(new, old, moment)
-    if call.kind.generation and rules.generation_changed(new, old):
+    if call.kind.generation and (rules.generation_changed(new, old) or _state_changed(call.kind, new, old)):
         meta["generation"] = int(old_meta.get("generation") or 0) + 1
     return new
+
+
+def _state_changed(kind: Kind, new: Obj, old: Obj) -> bool:
+    """Of a custom kind whose status is no subresource, the status is a field as any other."""
+    is_custom = kind.schema is not None and "status" not in kind.subresources
+    return is_custom and new.get("status") != old.get("status")
 
 
 def _check_identity(call: Call, meta: Obj, old_meta: Obj, entry: Entry) -> None:

@@ -14,6 +14,7 @@ import asyncio
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
 import sys
 import zlib
@@ -128,6 +129,7 @@ def run_operator(
         import kopf  # noqa: PLC0415 - only for who has it
 
         _order_kinds_alike()
+        _log_what_happens()
         registry = _new_registry()
         kopf.set_default_registry(registry)
         load()
@@ -163,6 +165,14 @@ def _new_registry() -> Any:
     from kopf._core.intents.registries import SmartOperatorRegistry  # noqa: PLC0415 - only for who has it
 
     return SmartOperatorRegistry()
+
+
+def _log_what_happens() -> None:
+    """As `kopf run` sets it, but for kopf alone. What is not logged is no Event either, where an operator has
+    its log lines posted."""
+    logger = logging.getLogger("kopf")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
 
 
 def _order_kinds_alike() -> None:
