@@ -503,3 +503,31 @@ def test_environments_are_apart() -> None:
 
     assert results_of(main) == ["program"]
     assert "ONLY_HERE" not in os.environ
+
+
+IMPORTS_LATE = """
+import random
+from fathom.sim.testing import Menu, scenario
+from fathom.sim.world.scenario import plan_of, tell
+
+drawn = []
+
+@scenario(Menu(processes=("program",), most=0))
+async def late(world):
+    "The first import of what runs programs is in the middle of the story."
+    await world.sleep(1)
+    from fathom.sim.testing import run_program
+    run_program(world, "program", lambda: drawn.append(random.choices("ab", k=8)))
+    await world.sleep(5)
+
+assert tell(late, plan_of(late, "1")).violation is None
+print(len(drawn))
+"""
+
+
+@pytest.mark.live
+def test_a_scenario_may_import_what_runs_programs_when_it_runs() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORTS_LATE], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("1\n", "")

@@ -38,7 +38,7 @@ def test_an_example_is_told_step_by_step_without_what_differs_in_each_run(tmp_pa
     (tmp_path / "crd.yaml").write_text((GREETINGS / "greeting-crd.yaml").read_text())
     (tmp_path / "obj.yaml").write_text((GREETINGS / "hello.yaml").read_text())
     ran = subprocess.run(
-        [sys.executable, SCRIPT, tmp_path, "greeter", "--in-world"],
+        [sys.executable, SCRIPT, tmp_path, "greeter", "--in-world", "0"],
         capture_output=True,
         text=True,
         check=True,

@@ -251,10 +251,9 @@ def drawn(name: str) -> Answer:
     return lambda machine, original, args, kwargs: getattr(machine.rng, name)(*args, **kwargs)
 
 
-# The functions of `random` that share one hidden generator.
-OF_RANDOM = tuple(
-    name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst
-)
+# The functions of `random` that share one hidden generator: methods of its class. Not what the module holds
+# now: this may be imported while a world runs, which has replaced them.
+OF_RANDOM = tuple(name for name in random.__all__ if hasattr(random.Random, name))
 
 ANSWERS: dict[str, Answer] = {
     "time.time": constant(lambda machine: wall_ns(machine) / 1e9),
