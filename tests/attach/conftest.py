@@ -12,6 +12,7 @@ from tests.attach.real import FOREIGN
 OWN = {
     "test_mirror.py",
     "test_people_see_who_honours_what",
+    "test_who_waits_for_a_declined_override_is_told_the_reason",
     "test_without_the_policy_no_override_is_honoured",
     "test_detach_names_what_people_wrote_and_asks",
     "test_a_policy_that_the_server_refuses_does_not_keep_anybody_from_scheduling",

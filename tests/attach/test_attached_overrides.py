@@ -186,3 +186,16 @@ def test_without_the_policy_no_override_is_honoured(tmp_path: Path) -> None:
                 )
 
     asyncio.run(main())
+
+
+def test_who_waits_for_a_declined_override_is_told_the_reason(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path, policy=False) as cluster:
+            flags = ("--target=workload/web", "--scope=cluster", "--reason=repair", "--for=45m", "--yes")
+            code, _, err = await Person(cluster.url, tmp_path, ADMIN).fathom(
+                "override", "create", "avoid-b", *flags, "--avoid-zone=b", "--wait"
+            )
+            assert code == 1
+            assert "override default/avoid-b was declined by scheduler (NoEnforcer)" in err
+
+    asyncio.run(main())

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.attach.foreign import PODS, Foreign
 from tests.attach.scheduled import placed, scheduling, verdicts, waiting
 
 from fathom.schedule.decide.delayed_claims import SELECTED_NODE
+from fathom.schedule.loop.volume_binding import VolumeBinding
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -167,6 +169,31 @@ def test_when_the_provisioner_gives_a_node_up_another_is_selected(tmp_path: Path
         await created(cluster, (VOLUMES, volume("made", "a")))
         await bind_claim(cluster, "made")
         assert await placed(cluster, "db") == "node-1"
+
+    told(story, tmp_path)
+
+
+def test_a_provisioner_that_gives_up_before_the_scheduler_looks_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. The scheduler writes the node to the claim. 2. The provisioner removes it. 3. The scheduler looks
+    at the claim."""
+    given_up, look = asyncio.Event(), VolumeBinding._until_bound
+
+    async def late(*args: Any) -> str | None:
+        await given_up.wait()
+        return await look(*args)
+
+    monkeypatch.setattr(VolumeBinding, "_until_bound", late)
+
+    async def story(cluster: Foreign) -> None:
+        await created(cluster, (CLASSES, storage_class()), (CLAIMS, claim()), (PODS, consumer("db")))
+        assert await selected(cluster) == "node-2"
+        await cluster.api.patch("/api/v1/nodes/node-2", {"spec": {"unschedulable": True}})
+        await cluster.api.patch(f"{CLAIMS}/data", {"metadata": {"annotations": {SELECTED_NODE: None}}})
+        await asyncio.sleep(1)  # The scheduler's cache follows.
+        given_up.set()
+        assert await selected(cluster) == "node-1"
 
     told(story, tmp_path)
 

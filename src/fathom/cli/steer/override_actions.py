@@ -35,10 +35,12 @@ from fathom.kinds.override_summary import (
     REFUSED,
     RESIDUE,
     ack_counts,
+    acknowledgements_of,
     proof_of,
     state_of,
     waits_for_approval,
 )
+from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.terminal import say
 
@@ -275,13 +277,18 @@ def _check_not_over(obj: Obj) -> None:
     raise Problem(f"override {name} will not be in force: {state}{by}", exit_code=ANSWER_IS_NO)
 
 
+def _reasons(override: SchedulerOverride, controller: str) -> str:
+    """Of several schedulers, each may have its own."""
+    reasons = [each.reason for each in acknowledgements_of(override, controller) if each.reason]
+    return ", ".join(dict.fromkeys(reasons)) or "no reason given"
+
+
 def _tell_outcome(obj: Obj, *, quiet: bool) -> int:
     override = override_of(obj)
     acks = ack_counts(override)
     name = f"override {override.metadata.namespace}/{override.metadata.name}"
     if acks.declined:
-        reasons = {each.controller: each.reason for each in override.status.acknowledgements}
-        declined = ", ".join(f"{who} ({reasons.get(who) or 'no reason given'})" for who in acks.declined)
+        declined = ", ".join(f"{who} ({_reasons(override, who)})" for who in acks.declined)
         raise Problem(f"{name} was declined by {declined}", exit_code=ANSWER_IS_NO)
     state = state_of(override, now_ns())
     if state == DEGRADED:

@@ -19,7 +19,7 @@ from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed
 from fathom.control.decision_log import result_of, subject_of
 from fathom.model.cause import WakeCause
-from fathom.model.objects import Key, Obj, key_of, uid_of
+from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.schedule.decide.delayed_claims import (
     binding_patch,
     chosen_volume,
@@ -55,28 +55,32 @@ class VolumeBinding:
         if node is None:
             return f"node {sent.request.node} is gone"
         claims = self._state.known.delayed_claims(sent.pod)
-        return await self._ask_for(sent, claims, node) or await self._until_bound(sent, claims, node)
+        named: dict[Key, int] = {}
+        wrong = await self._ask_for(sent, claims, node, named)
+        return wrong or await self._until_bound(sent, claims, node, named)
 
-    async def _ask_for(self, sent: SentBinding, claims: list[Obj], node: Obj) -> str:
+    async def _ask_for(self, sent: SentBinding, claims: list[Obj], node: Obj, named: dict[Key, int]) -> str:
+        """`named` gets the claims that name the node, each with a revision at which it does."""
         taken: set[str] = set()
         for claim in claims:
             if selected_node(claim):
+                named[key_of(claim)] = _revision(claim)
                 continue  # Asked for before; the filters let the pod go to that node alone.
             volume = chosen_volume(claim, node, self._state.known.volumes, taken)
             if volume is None:
-                wrong = await self._patch(
-                    sent, CLAIM.resource, claim, selection_patch(claim, key_of(node).name)
-                )
+                patch = selection_patch(claim, key_of(node).name)
+                wrong, named[key_of(claim)] = await self._patch(sent, CLAIM.resource, claim, patch)
             else:
                 taken.add(key_of(volume).name)
-                wrong = await self._patch(sent, VOLUME.resource, volume, binding_patch(volume, claim))
+                patch = binding_patch(volume, claim)
+                wrong, _ = await self._patch(sent, VOLUME.resource, volume, patch)
             if wrong:
                 return wrong
         return ""
 
-    async def _patch(self, sent: SentBinding, resource: Resource, obj: Obj, patch: Obj) -> str:
-        """At the revision that was read: two pods may want the same volume. It is a decision of its own, so
-        that the outcome of the pod's is that of its binding."""
+    async def _patch(self, sent: SentBinding, resource: Resource, obj: Obj, patch: Obj) -> tuple[str, int]:
+        """What is wrong, and the new revision. At the revision that was read: two pods may want the same
+        volume. It is a decision of its own, so that the outcome of the pod's is that of its binding."""
         key, subject = key_of(obj), subject_of(resource, obj)
         why = f"pod {'/'.join(sent.pod.key)} goes to {sent.request.node}, and needs its volume there"
         id_ = self._state.note("patch", subject, WakeCause("decision", decision=sent.decision), why)
@@ -86,11 +90,13 @@ class VolumeBinding:
         self._state.recorder.concluded(
             id_, now_ns, result, written=subject, revision=revision, message=message
         )
-        return "" if isinstance(outcome, Committed) else f"{resource.plural} {key.name}: {message or result}"
+        wrong = "" if isinstance(outcome, Committed) else f"{resource.plural} {key.name}: {message or result}"
+        return wrong, revision
 
-    async def _until_bound(self, sent: SentBinding, claims: list[Obj], node: Obj) -> str | None:
+    async def _until_bound(
+        self, sent: SentBinding, claims: list[Obj], node: Obj, named: dict[Key, int]
+    ) -> str | None:
         asked = {key_of(claim): uid_of(claim) for claim in claims}
-        named: set[Key] = set()  # Those that the cache has shown with the node.
         until_s = asyncio.get_running_loop().time() + BOUND_WITHIN_S
         while asyncio.get_running_loop().time() < until_s:
             if self._requests.ending:
@@ -105,7 +111,7 @@ class VolumeBinding:
             await asyncio.sleep(LOOK_S)
         return f"volumes were not bound within {BOUND_WITHIN_S:g} s"
 
-    def _wrong(self, key: Key, uid: str, node: Obj, named: set[Key]) -> str | None:
+    def _wrong(self, key: Key, uid: str, node: Obj, named: dict[Key, int]) -> str | None:
         """'': the claim is bound. None: not yet."""
         claim = self._state.known.claim(key)
         if claim is None or uid_of(claim) != uid:
@@ -113,8 +119,11 @@ class VolumeBinding:
         if is_bound(claim):
             here = is_reached(claim, node, self._state.known.volumes)
             return "" if here else f"the volume of claim {key.name} is not for node {key_of(node).name}"
-        if selected_node(claim):
-            named.add(key)
-        elif key in named:
+        # By revision: between two looks, the node may be there and gone again.
+        if key in named and not selected_node(claim) and _revision(claim) > named[key]:
             return f"the provisioner of claim {key.name} gave up node {key_of(node).name}"
         return None
+
+
+def _revision(obj: Obj) -> int:
+    return int(metadata(obj).get("resourceVersion") or 0)
