@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 import pytest
 
 from fathom.bench.errors import BadTarget
 from fathom.bench.result import CoreUse, Machine, Server
 from fathom.bench.schedule import (
+    BoundPod,
     ScheduleLoad,
     ScheduleResult,
     as_json,
@@ -17,6 +20,7 @@ from fathom.bench.schedule import (
     sized,
 )
 from fathom.bench.session import Against
+from fathom.bench.watching import StreamWatcher
 from fathom.bench.workloads import WORKLOADS
 
 S = 1_000_000_000
@@ -89,3 +93,36 @@ def test_what_is_not_known_of_another_cluster_is_left_out() -> None:
         server=Server("v1.37", own=False),
     )
     assert "None" not in as_table(result)
+
+
+class _Pieces:
+    """A connection that has received these."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = list(pieces)
+
+    def receive(self) -> bytes | None:
+        return self._pieces.pop(0) if self._pieces else None
+
+
+class _Watching:
+    def __init__(self, *pieces: bytes) -> None:
+        self.connection = _Pieces(*pieces)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+@pytest.mark.parametrize("length", [7, 40, 1000])
+def test_an_event_that_comes_in_several_chunks_is_seen(length: int) -> None:
+    """kube-apiserver cuts events of more than a few kilobytes."""
+    events = b"".join(
+        b'{"type":"MODIFIED","object":{"metadata":{"name":"pod-%d"},"spec":{"nodeName":"n"}}}\n' % number
+        for number in range(3)
+    )
+    stream = b"".join(_chunk(events[at : at + length]) for at in range(0, len(events), length))
+    pieces = [stream[at : at + 11] for at in range(0, len(stream), 11)]
+    bound = BoundPod(cast(StreamWatcher, _Watching(*pieces)), 3, b"pod-")
+    assert [bound.readable() for _ in pieces][-1]
+    assert len(bound.seen_ns) == 3

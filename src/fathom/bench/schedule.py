@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import statistics
 import subprocess
 import sys
@@ -163,6 +164,10 @@ def _last_line(log: Path) -> str:
 # The load.
 
 
+# An event ends in a bare newline; kube-apiserver cuts a large one into several chunks of HTTP.
+EVENT_END, CHUNK_BORDER = re.compile(rb"(?<!\r)\n"), re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
+
+
 class BoundPod:
     """A watch of pods that have a node: when each of those expected was first seen."""
 
@@ -182,10 +187,9 @@ class BoundPod:
         if not piece:
             raise BenchFailed(f"the watch ended after {len(self.seen_ns)} of {self._expected} pods")
         now_ns = time.perf_counter_ns()
-        self._rest += piece
-        *lines, self._rest = self._rest.split(b"\n")
-        for line in lines:
-            self._look(line, now_ns)
+        *events, self._rest = EVENT_END.split(self._rest + piece)
+        for event in events:
+            self._look(CHUNK_BORDER.sub(b"", event), now_ns)
         return len(self.seen_ns) >= self._expected
 
     def _look(self, line: bytes, now_ns: int) -> None:
