@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fathom.api.auth.certificates import Pki, PkiError, ensure_pki
-from fathom.api.auth.tls import CIPHERS
+from fathom.api.auth.tls import without_authority
 from fathom.api.http import Http
 from fathom.attach.ask_api import AskApi
 from fathom.attach.ask_objects import API_SERVICE, API_SERVICES, SERVER_NAME, SERVICE, AskAddress
@@ -61,12 +61,7 @@ def listen(address: AskAddress) -> socket.socket:
 def tls_context(pki: Pki, proxy: FrontProxy) -> ssl.SSLContext:
     """Who shows a certificate must have it from the front proxy's CA; who shows none is refused by
     `FrontProxy`, with a Status, but for health. Raises NoFrontProxy."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(CIPHERS)
-    context.set_alpn_protocols(["http/1.1"])
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    context.verify_mode = ssl.CERT_OPTIONAL
+    context = without_authority()
     context.load_cert_chain(pki.server_file)
     try:
         context.load_verify_locations(cadata=proxy.authority)

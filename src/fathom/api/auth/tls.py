@@ -12,16 +12,23 @@ from fathom.api.auth.tls_names import tell_authority
 CIPHERS = "ECDHE+AES128+AESGCM:ECDHE+CHACHA20:ECDHE+AES256+AESGCM"
 
 
-def server_context(pki: Pki) -> ssl.SSLContext:
-    """A client certificate is optional (tokens exist), but if one is sent it must be signed by our CA.
-    Session tickets stay on: a resumed session remembers the certificate, and `Authenticator` checks its
-    expiry on every request, so resumption saves a handshake without extending a credential."""
+def without_authority() -> ssl.SSLContext:
+    """For a server whose certificate, and whose clients' CA, are loaded later. Clients may show a certificate
+    of that CA, and need not."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def server_context(pki: Pki) -> ssl.SSLContext:
+    """A client certificate is optional (tokens exist), but if one is sent it must be signed by our CA.
+    Session tickets stay on: a resumed session remembers the certificate, and `Authenticator` checks its
+    expiry on every request, so resumption saves a handshake without extending a credential."""
+    context = without_authority()
     try:
         context.load_cert_chain(pki.server_file)
         context.load_verify_locations(pki.ca_file)
