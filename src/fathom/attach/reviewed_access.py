@@ -23,7 +23,7 @@ from fathom.seams.outside import Clock
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 BELIEVED_S = 10  # Kubernetes' own, for extension API servers.
-KEPT_MAX = 20_000  # Some hundred bytes each.
+KEPT_MAX = 2_000  # Each with the groups of its user, which may be kilobytes; a question has some hundred.
 NAME_CHARS_MAX = 512  # A namespace and a name have at most 316.
 AT_ONCE = 8  # Requests: a small server must not feel them.
 # Of one question, beyond that of its subject: objects of others count as hidden.
