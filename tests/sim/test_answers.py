@@ -7,14 +7,18 @@ from typing import Any
 from tests.sim.small import config_map, passes, story
 
 from fathom.client.api import Api
+from fathom.client.outcomes import Committed
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj
+from fathom.model.resources import NODES, PODS
+from fathom.schedule.loop.bind_requests import BINDING_BATCHES
 from fathom.seams.seam import Ask
 from fathom.sim.checkers.api_answers import AnswersAreTrue
 from fathom.sim.checkers.store_history import StoreHistory, asked_of
 from fathom.sim.checkers.watch_order import WatchOrder
 from fathom.sim.checkers.writes import WritesAreAsAsked
 from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.world.faults import CommitUnknown, StaleServer
 from fathom.sim.world.invariants import Seen
 from fathom.sim.world.world import World
 
@@ -102,6 +106,28 @@ def test_servers_are_heard_and_what_they_say_is_right() -> None:
         assert await api.get(CONFIG_MAPS, "default", "c") is None
 
     passes(story(reads_and_writes, checkers=lambda: (AnswersAreTrue(), WritesAreAsAsked())))
+
+
+def test_a_batch_that_says_its_outcome_is_unknown_acknowledges_nothing() -> None:
+    """1. The server hears no changes of the store. 2. The store commits a batch of bindings, and its answer
+    is lost. 3. The server says so, pod by pod, before its cache has the commit."""
+    seen: list[str] = []
+
+    async def binds_in_a_batch(world: World) -> None:
+        node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+        await world.apply(NODES, node)
+        containers = [{"name": "c", "image": "i"}]
+        pod = await world.apply(PODS, {"metadata": {"name": "p"}, "spec": {"containers": containers}})
+        await world.sleep(5)
+        ask = {"namespace": "default", "name": "p", "uid": pod["metadata"]["uid"], "node": "n"}
+        answer = await world.api.create(BINDING_BATCHES, "", {"items": [ask]})
+        assert isinstance(answer, Committed)
+        seen.extend(result["status"] for result in answer.obj["results"])
+        await world.sleep(5)
+
+    faults = (StaleServer(at_s=4.0, target="api-1", for_s=4.0), CommitUnknown(at_s=4.5, target="api-1"))
+    passes(story(binds_in_a_batch, checkers=lambda: (AnswersAreTrue(),)), faults)
+    assert seen == ["Unknown"]
 
 
 def written(ask: Ask, old: Obj, new: Obj | None) -> Any:

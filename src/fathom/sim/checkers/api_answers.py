@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fathom.client.events import decode_events
+from fathom.kinds.binding_batch import BATCHES
 from fathom.model.body import decode_json
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.seams.seam import Ask
@@ -54,8 +55,11 @@ class AnswersAreTrue(Checker):
     def answered(self, exchange: Exchange, status: int, body: Any) -> None:
         floor = self._floors.pop(exchange, 0)
         _, written = self._written.pop(id(exchange.ask), (None, 0))
-        self._report(exchange, self._unseen_write(exchange, written) if status < 300 else None)
         request = asked_of(exchange.ask.target)
+        if status < 300 and written:
+            is_batch = request is not None and request.resource == BATCHES
+            revision = _newest_bound(body) if is_batch else written
+            self._report(exchange, self._unseen_write(exchange, revision))
         if request is None or request.subresource or not self._past.knows(request.resource):
             return
         answer = decode_json(body) if isinstance(body, bytes) and body else body
@@ -145,6 +149,13 @@ class AnswersAreTrue(Checker):
         if token:
             self._pages[token] = (revision, listed[-1][0] if listed else after)
         return _differs(wanted, listed, revision, whole=not token)
+
+
+def _newest_bound(body: Any) -> int:
+    """The newest revision that the answer to a batch of bindings acknowledges. It may say of some pods that
+    their outcome is unknown: it does not acknowledge those, whatever came of them."""
+    batch = decode_json(body) if isinstance(body, bytes) else body
+    return max((int(result.get("revision") or 0) for result in batch["results"]), default=0)
 
 
 def _already_sent(newer: list[int], floor: int) -> bool:

@@ -17,6 +17,7 @@ from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline.decisions import decision_text
 from fathom.explain.timeline.ordering import in_order
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline, decision_id, words_for, write_id
+from fathom.kinds.binding_batch import BATCHES
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.model.times import micro_timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
@@ -37,7 +38,6 @@ from fathom.sim.world.process import EPOCH_NS
 from fathom.store.protocol import Change
 
 EVENTS = "events"
-BATCHES = "bindingbatches.fathom.dev"
 # Kept beside the objects in their commits; the API does not serve them.
 BOOKS = frozenset({"nodeledgers.fathom.dev", "tenantledgers.fathom.dev", "intentledgers.fathom.dev"})
 
