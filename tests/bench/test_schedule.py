@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from typing import cast
 
 import msgspec
 import pytest
 
-from fathom.bench.errors import BadTarget
+from fathom.bench.errors import BadTarget, BenchFailed
 from fathom.bench.result import CoreUse, Machine, Server
 from fathom.bench.schedule import (
-    BoundPod,
+    BoundPods,
     ScheduleLoad,
     ScheduleResult,
     as_json,
@@ -20,7 +21,7 @@ from fathom.bench.schedule import (
     sized,
 )
 from fathom.bench.session import Against
-from fathom.bench.watching import StreamWatcher
+from fathom.bench.wire import LAST_CHUNK, WireConnection
 from fathom.bench.workloads import WORKLOADS
 
 S = 1_000_000_000
@@ -95,34 +96,67 @@ def test_what_is_not_known_of_another_cluster_is_left_out() -> None:
     assert "None" not in as_table(result)
 
 
-class _Pieces:
-    """A connection that has received these."""
+class _Streams:
+    """A connection that has these streams one after another, each with a head of its own."""
 
-    def __init__(self, *pieces: bytes) -> None:
-        self._pieces = list(pieces)
+    def __init__(self, *streams: list[bytes]) -> None:
+        self._streams = [[HEAD, *stream] for stream in streams]
+        self.asked: list[bytes] = []
+        self._readable, self._other = socket.socketpair()
+        self._other.send(b"x")
+        self.fileno = self._readable.fileno()
+
+    def send(self, request: bytes) -> None:
+        self.asked.append(request)
 
     def receive(self) -> bytes | None:
-        return self._pieces.pop(0) if self._pieces else None
+        pieces = self._streams[0]
+        return pieces.pop(0) if pieces else None
+
+    def open_again(self) -> None:
+        assert not self._streams.pop(0), "what had come was not read"
 
 
-class _Watching:
-    def __init__(self, *pieces: bytes) -> None:
-        self.connection = _Pieces(*pieces)
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
+def _bound(number: int) -> bytes:
+    name = b'{"name":"pod-%d","resourceVersion":"%d"}' % (number, 100 + number)
+    return b'{"type":"MODIFIED","object":{"metadata":%s,"spec":{"nodeName":"n"}}}\n' % name
+
+
+def _watching(streams: _Streams, expected: int) -> BoundPods:
+    bound = BoundPods(cast(WireConnection, streams), lambda revision: revision, expected, b"pod-")
+    bound.open(b"99")
+    return bound
+
+
 @pytest.mark.parametrize("length", [7, 40, 1000])
 def test_an_event_that_comes_in_several_chunks_is_seen(length: int) -> None:
     """kube-apiserver cuts events of more than a few kilobytes."""
-    events = b"".join(
-        b'{"type":"MODIFIED","object":{"metadata":{"name":"pod-%d"},"spec":{"nodeName":"n"}}}\n' % number
-        for number in range(3)
-    )
+    events = b"".join(map(_bound, range(3)))
     stream = b"".join(_chunk(events[at : at + length]) for at in range(0, len(events), length))
     pieces = [stream[at : at + 11] for at in range(0, len(stream), 11)]
-    bound = BoundPod(cast(StreamWatcher, _Watching(*pieces)), 3, b"pod-")
+    bound = _watching(_Streams(pieces), 3)
     assert [bound.readable() for _ in pieces][-1]
     assert len(bound.seen_ns) == 3
+
+
+@pytest.mark.parametrize("end", [b"", LAST_CHUNK])
+def test_a_watch_that_the_server_ends_goes_on_after_its_last_event(end: bytes) -> None:
+    """kube-apiserver ends watches of clients that it finds slow."""
+    streams = _Streams([_chunk(_bound(0)), _chunk(_bound(1)), end], [_chunk(_bound(2))])
+    bound = _watching(streams, 3)
+    assert [bound.readable() for _ in range(4)] == [False, False, False, True]
+    assert streams.asked == [b"99", b"101"]
+
+
+def test_a_watch_that_cannot_go_on_says_why() -> None:
+    gone = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
+    bound = _watching(_Streams([_chunk(gone)]), 3)
+    with pytest.raises(BenchFailed, match=r"0 of 3 pods.*too old"):
+        bound.readable()

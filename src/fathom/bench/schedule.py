@@ -28,7 +28,7 @@ from fathom.bench.requests import Asker, expect, revision_of
 from fathom.bench.result import CoreUse, Machine, Server, this_machine
 from fathom.bench.session import Against, ServerUsage, Session, ask, cores_between, session
 from fathom.bench.watching import StreamWatcher
-from fathom.bench.wire import WireConnection
+from fathom.bench.wire import LAST_CHUNK, WireConnection
 from fathom.bench.workloads import WORKLOADS, Obj, Workload, node, plain, stuck_pod
 from fathom.record.journal import read_journal
 from fathom.schedule.loop.live import journal_directory
@@ -166,33 +166,56 @@ def _last_line(log: Path) -> str:
 
 # An event ends in a bare newline; kube-apiserver cuts a large one into several chunks of HTTP.
 EVENT_END, CHUNK_BORDER = re.compile(rb"(?<!\r)\n"), re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
+REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
-class BoundPod:
-    """A watch of pods that have a node: when each of those expected was first seen."""
+class BoundPods:
+    """A watch of pods that have a node: when each of those expected was first seen.
 
-    def __init__(self, watcher: StreamWatcher, expected: int, prefix: bytes) -> None:
-        self.connection = watcher.connection
-        self._watcher = watcher
+    kube-apiserver ends the watch of a client that has not read for some milliseconds, its own scheduler's too
+    when the machine is busy. As every client does, this one then goes on after the last event it has."""
+
+    def __init__(
+        self, connection: WireConnection, request: Callable[[bytes], bytes], expected: int, prefix: bytes
+    ) -> None:
+        self.connection = connection
+        self._request = request  # Of a watch from a revision on.
         self._expected = expected
         self._mark = b'"name":"' + prefix
         self._names: set[bytes] = set()
         self._rest = b""
+        self._revision = b""
         self.seen_ns: list[int] = []
+
+    def open(self, revision: bytes) -> None:
+        self._revision = revision
+        self.connection.send(self._request(revision))
+        watch = StreamWatcher(self.connection, keep=True)
+        listen([watch])
+        self._rest = b""
+        self._take(watch.kept)
 
     def readable(self) -> bool:
         piece = self.connection.receive()
         if piece is None:
             return False
-        if not piece:
-            raise BenchFailed(f"the watch ended after {len(self.seen_ns)} of {self._expected} pods")
+        self._take(piece)
+        if len(self.seen_ns) < self._expected and (not piece or self._rest.endswith(LAST_CHUNK)):
+            self.connection.open_again()
+            self.open(self._revision)
+        return len(self.seen_ns) >= self._expected
+
+    def _take(self, piece: bytes) -> None:
         now_ns = time.perf_counter_ns()
         *events, self._rest = EVENT_END.split(self._rest + piece)
         for event in events:
             self._look(CHUNK_BORDER.sub(b"", event), now_ns)
-        return len(self.seen_ns) >= self._expected
 
     def _look(self, line: bytes, now_ns: int) -> None:
+        if b'"type":"ERROR"' in line[:40]:
+            raise BenchFailed(f"the watch ended after {len(self.seen_ns)} of {self._expected} pods: {line!r}")
+        if found := REVISION.search(line):
+            self._revision = found[1]
         at = line.find(self._mark)
         if at < 0 or b'"nodeName":"' not in line or b'"type":"DELETED"' in line[:40]:
             return
@@ -269,12 +292,12 @@ def _bind_all(
     prefix = str(pods[0]["metadata"]["name"]).rpartition("-")[0].encode()
     asker = Asker(open_session.target, namespace="", object_bytes=0)
     revision = revision_of(expect(ask(open_session.target, asker.get(path + b"?limit=1")), 200, "a list"))
-    watch = StreamWatcher(open_session.connect(1)[0])
     chosen = b"?watch=1&timeoutSeconds=3600&fieldSelector=spec.nodeName%21%3D&resourceVersion="
-    watch.connection.send(asker.get(path + chosen + revision))
-    listen([watch])
+    bound = BoundPods(
+        open_session.connect(1)[0], lambda after: asker.get(path + chosen + after), len(pods), prefix
+    )
+    bound.open(revision)
     latencies_ns: list[int] = []
-    bound = BoundPod(watch, len(pods), prefix)
     queue = iter(bodies)
     lanes = [_lane(asker, path, queue) for _ in connections]
     callers = [DriveCaller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]

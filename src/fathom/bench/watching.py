@@ -69,10 +69,15 @@ class StreamWatcher:
         while piece := self.connection.receive():
             self._count(piece)
 
+    @property
+    def kept(self) -> bytes:
+        """The stream so far, as it came; only where it is kept."""
+        return b"".join(self._kept)
+
     def kept_events(self) -> list[SeenEvent]:
         """The whole stream, decoded; only where it was kept."""
         # An open stream lacks its last chunk; add it.
-        body = read_chunks(b"".join(self._kept) + LAST_CHUNK, 0)
+        body = read_chunks(self.kept + LAST_CHUNK, 0)
         return [msgspec.json.decode(line, type=SeenEvent) for line in (body or b"").splitlines()]
 
 
