@@ -28,6 +28,7 @@ PLAIN = (
     "import sys; from pathlib import Path; from fathom.serve import run_api;"
     "run_api(data=Path(sys.argv[1]), host='127.0.0.1', port=0, store=None, own_kinds=False)"
 )
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 PODS, WAIT_S = "/api/v1/namespaces/default/pods", 60.0
 
 
@@ -77,6 +78,14 @@ def fathom(*words: str, code: int = 0, cwd: Path | None = None) -> str:
 def attached(foreign: Kubernetes, data: Path, *words: str) -> list[str]:
     command = [sys.executable, "-m", "fathom.cli", "attach", "--kubeconfig", str(foreign.kubeconfig)]
     return [*command, "--data", str(data), "--port", "0", *words]
+
+
+def install_policy(foreign: Kubernetes) -> None:
+    """By hand, before `attach` does it: a server of ours asks for an annotation."""
+    for obj in [] if FOREIGN else accepted(objects_to_install(observe_only=False)):
+        if obj["kind"].startswith("ValidatingAdmissionPolicy"):
+            plural = "policies" if obj["kind"].endswith("Policy") else "policybindings"
+            foreign.request("POST", f"{ADMISSION}/validatingadmission{plural}", obj)
 
 
 def until(check: Callable[[], Any]) -> Any:
@@ -207,16 +216,11 @@ def test_a_scheduler_beside_it_takes_the_pods_that_name_it_and_detach_removes_it
 def test_an_attached_scheduler_is_steered_and_says_by_whom_nothing_is_enforced(
     foreign: Kubernetes, tmp_path: Path
 ) -> None:
-    """The policy is installed by hand first, with the annotation that a server of ours asks for."""
     for name, zone in (("node-1", "a"), ("node-2", "b")):
         made = node(name, "4")
         made["metadata"]["labels"] = {"topology.kubernetes.io/zone": zone}
         add_node(foreign, made)
-    admission = "/apis/admissionregistration.k8s.io/v1"
-    for obj in [] if FOREIGN else accepted(objects_to_install(observe_only=False)):
-        if obj["kind"].startswith("ValidatingAdmissionPolicy"):
-            plural = "policies" if obj["kind"].endswith("Policy") else "policybindings"
-            foreign.request("POST", f"{admission}/validatingadmission{plural}", obj)
+    install_policy(foreign)
     data, config = tmp_path / "copy", ("--kubeconfig", str(foreign.kubeconfig))
     began_s = time.monotonic()
     with started(attached(foreign, data, "--yes"), tmp_path / "attach.log"):
@@ -238,4 +242,4 @@ def test_an_attached_scheduler_is_steered_and_says_by_whom_nothing_is_enforced(
     assert "goes with its kind: scheduleroverride default/avoid-b" in said
     gone = fathom("override", "list", *config, code=1)
     assert "has no SchedulerOverrides" in gone
-    assert foreign.request("GET", f"{admission}/validatingadmissionpolicies")["items"] == []
+    assert foreign.request("GET", f"{ADMISSION}/validatingadmissionpolicies")["items"] == []

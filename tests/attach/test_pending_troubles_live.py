@@ -11,20 +11,23 @@ import json
 import random
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.attach.real import add_node
-from tests.attach.test_attach_live import attached, plain_server, started
+from tests.attach.test_attach_live import attached, fathom, install_policy, plain_server, started
 from tests.cli.asking import node
 from tests.clients.kubectl import Kubectl
 from tests.clients.running import Kubernetes
 from tests.cluster.living import Obj
 from tests.cluster.simulated_nodes import NODE_CPU, ZONES, Place
 from tests.cluster.test_pending_troubles_live import TROUBLES
-from tests.cluster.troubles import Ask, answer_with, asking, solve
+from tests.cluster.troubles import Ask, Step, Trouble, answer_with, asking, solve
+
+from fathom.kinds.override_policy import SETTLES_S
 
 pytestmark = [pytest.mark.live, pytest.mark.full]
 
@@ -104,7 +107,8 @@ class Cluster:
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     with plain_server(tmp_path_factory.mktemp("foreign")) as server:
-        for number in range(2 * len(NAMES) + 2):
+        install_policy(server)
+        for number in range(2 * len(NAMES) + 4):
             made = node(f"node-{number}", str(NODE_CPU))
             made["metadata"]["labels"] = {ZONE: ZONES[number % 2], HOST: f"node-{number}"}
             add_node(server, made)
@@ -125,7 +129,7 @@ def copy(foreign: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="module")
 def pools() -> Iterator[tuple[str, str]]:
-    return iter([(f"node-{number}", f"node-{number + 1}") for number in range(0, 2 * len(NAMES) + 2, 2)])
+    return iter([(f"node-{number}", f"node-{number + 1}") for number in range(0, 2 * len(NAMES) + 4, 2)])
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +172,18 @@ def test_attached_a_scheduler_that_is_not_known_is_named_and_no_command_starts_i
     """Which program has that name, only people of that cluster know."""
     (step,) = TROUBLES["scheduler of another name"](place).steps
     assert not (answer_with("pod/web", step, ask, place.cluster.logs)["change"] or {}).get("command")
+
+
+def test_attached_an_override_is_named_and_ending_it_gives_the_pod_a_node(
+    foreign: Kubernetes, place: Place, ask: Ask
+) -> None:
+    """Decoy: a taint on the other node. The policy must be some seconds older than the override."""
+    place.taint(1)
+    time.sleep(SETTLES_S + 2)
+    flags = ("--target=workload/web", "--scope=cluster", "--reason=a drill", "--for=10m", "--yes", "--wait")
+    where = ("-n", place.namespace, "--kubeconfig", str(foreign.kubeconfig))
+    fathom("override", "create", place.word, *where, *flags, f"--avoid-node={place.nodes[0]}")
+    place.create(place.pod())
+    named = f"{place.namespace}/{place.word}"
+    step = Step(says=(f"override/{named}", f"end override {named}"), never=("taint",))
+    solve(Trouble(steps=(step,)), ask, place, place.cluster.logs)
