@@ -249,17 +249,6 @@ def test_a_pod_is_bound_once(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
-def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
-    async def story(api: Api) -> None:
-        await api.post(PODS, pod("p"))
-        headers = {"content-type": "application/apply-patch+yaml"}
-        applied = await api.call("PATCH", f"{PODS}/p?fieldManager=x", b"{}", headers=headers)
-        assert applied.status == 415
-        assert "server-side apply" in applied.obj["message"]
-
-    tell(story, tmp_path)
-
-
 def test_a_user_without_rights_is_told_which_ones_are_missing(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         answer = await api.get(MAPS, token=JANE)

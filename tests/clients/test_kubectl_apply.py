@@ -175,9 +175,30 @@ def test_diff_of_what_is_invalid_is_an_error(kubectl: Kubectl) -> None:
     assert "`selector` does not match template `labels`" in done.err
 
 
-def test_server_side_apply_is_plainly_not_supported(kubectl: Kubectl) -> None:
-    said = kubectl.fails("apply --server-side -f -", stdin=manifest(config_map("c")))
-    assert said == (
-        "error: Server-side apply not available on the server: (server-side apply is not supported by fathom "
-        "yet: use `kubectl apply` without --server-side)"
+def test_server_side_apply_creates_changes_and_takes_away(kubectl: Kubectl) -> None:
+    said = kubectl.ok("apply --server-side -f -", stdin=manifest(config_map("c", a="1", b="1")))
+    assert said.strip() == "configmap/c serverside-applied"
+    kubectl.ok("apply --server-side -f -", stdin=manifest(config_map("c", a="2")))
+    assert kubectl.value("get configmap c", ".data") == '{"a":"2"}'
+    assert (
+        kubectl.value("get configmap c --show-managed-fields", ".metadata.managedFields[*].manager")
+        == "kubectl"
+    )
+
+
+def test_server_side_apply_names_who_else_owns_a_field(kubectl: Kubectl) -> None:
+    kubectl.ok("apply --server-side --field-manager=other -f -", stdin=manifest(config_map("c", a="1")))
+    said = kubectl.fails("apply --server-side -f -", stdin=manifest(config_map("c", a="2")))
+    assert said.startswith('error: Apply failed with 1 conflict: conflict with "other": .data.a')
+    kubectl.ok("apply --server-side --force-conflicts -f -", stdin=manifest(config_map("c", a="2")))
+    assert kubectl.value("get configmap c", ".data.a") == "2"
+
+
+def test_what_was_applied_by_the_client_can_be_applied_by_the_server(kubectl: Kubectl) -> None:
+    kubectl.ok("apply -f -", stdin=manifest(config_map("c", a="1", b="1")))
+    kubectl.ok("apply --server-side -f -", stdin=manifest(config_map("c", a="2", b="1")))
+    assert kubectl.value("get configmap c", ".data.a") == "2"
+    assert (
+        '+  a: "3"'
+        in kubectl.run("diff --server-side -f -", stdin=manifest(config_map("c", a="3", b="1"))).out
     )

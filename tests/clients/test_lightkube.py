@@ -103,14 +103,22 @@ def test_labels_and_annotations_are_set_and_taken_away(kube: Any) -> None:
     assert (meta.labels, meta.annotations) == ({"new": "1"}, {"note": "x"})
 
 
-def test_apply_is_not_supported_and_says_so(kube: Any) -> None:
-    """Server-side apply is for later; half of it would be worse than none."""
+def test_what_is_applied_is_created_changed_and_taken_away(kube: Any) -> None:
+    assert kube.apply(config_map("a", x="1", y="1")).data == {"x": "1", "y": "1"}
+    assert kube.apply(config_map("a", x="2")).data == {"x": "2"}
     deployment = codecs.from_dict(objects.deployment("web"))
-    status = Deployment.Status(metadata=deployment.metadata, spec=deployment.spec, status=DeploymentStatus())
-    for obj in (config_map("a"), deployment, status):
-        told = refusal(kube.apply, obj)
-        assert (told.code, told.reason) == (415, "UnsupportedMediaType")
-        assert "server-side apply is not supported" in told.message
+    assert kube.apply(deployment).spec.replicas == deployment.spec.replicas
+    meta = ObjectMeta(name="web", namespace=kube.namespace)
+    status = Deployment.Status(metadata=meta, spec=deployment.spec, status=DeploymentStatus(replicas=2))
+    assert kube.apply(status).status.replicas == 2
+
+
+def test_what_others_applied_is_a_conflict_unless_forced(kube: Any) -> None:
+    kube.apply(config_map("a", x="1"), field_manager="other")
+    told = refusal(kube.apply, config_map("a", x="2"))
+    assert (told.code, told.reason) == (409, "Conflict")
+    assert told.message == 'Apply failed with 1 conflict: conflict with "other": .data.x'
+    assert kube.apply(config_map("a", x="2"), force=True).data == {"x": "2"}
 
 
 def test_a_status_is_replaced_behind_its_subresource(kube: Any) -> None:
@@ -286,8 +294,7 @@ def test_the_async_client_does_the_same(server: Server, namespace: str) -> None:
         with pytest.raises(ApiError) as raised:
             await kube.create(config_map("m1"))
         assert raised.value.status.reason == "AlreadyExists"
-        with pytest.raises(ApiError, match="server-side apply is not supported"):
-            await kube.apply(config_map("m1"), field_manager="tests")
+        assert (await kube.apply(config_map("m10", x="1"), field_manager="tests")).data == {"x": "1"}
         await kube.deletecollection(ConfigMap)
         assert [one async for one in kube.list(ConfigMap)] == []
 

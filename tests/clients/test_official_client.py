@@ -206,19 +206,18 @@ def test_each_type_of_patch_by_its_name(
     assert [one.image for one in patched.spec.template.spec.containers] == images
 
 
-def test_server_side_apply_is_not_supported_and_says_so(core: Any, namespace: str) -> None:
-    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+def test_what_is_applied_to_the_server_is_created_and_owned(core: Any, namespace: str) -> None:
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
+    options = {"field_manager": "test", "_content_type": "application/apply-patch+yaml"}
+    made = core.patch_namespaced_config_map("a", namespace, applied, **options)
+    assert made.data == {"x": "1"}
+    (entry,) = made.metadata.managed_fields
+    assert (entry.manager, entry.operation, entry.fields_v1) == ("test", "Apply", {"f:data": {"f:x": {}}})
     code, status = refusal(
-        core.patch_namespaced_config_map,
-        "a",
-        namespace,
-        applied,
-        field_manager="test",
-        force=True,
-        _content_type="application/apply-patch+yaml",
-    )
-    assert (code, status["reason"]) == (415, "UnsupportedMediaType")
-    assert "server-side apply is not supported" in status["message"]
+        core.patch_namespaced_config_map, "a", namespace, {**applied, "data": {"x": "2"}},
+        **{**options, "field_manager": "other"},
+    )  # fmt: skip
+    assert (code, status["reason"]) == (409, "Conflict")
 
 
 # Lists

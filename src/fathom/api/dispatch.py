@@ -16,6 +16,7 @@ from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.node_writes import restrict_node
 from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
+from fathom.api.field_owners import is_apply
 from fathom.api.process_pages import serve_node_page
 from fathom.api.request import Answer, RequestTarget, Response
 from fathom.api.subresources.binding import bind, bind_batch, decode_batch
@@ -28,6 +29,7 @@ from fathom.api.subresources.scale import get_scale, patch_scale, put_scale
 from fathom.api.target import COLLECTIONS
 from fathom.api.target import CONNECTIONS as CONNECTIONS_INTO_PODS
 from fathom.api.verbs import bodies
+from fathom.api.verbs.apply import apply
 from fathom.api.verbs.create import create
 from fathom.api.verbs.delete import delete, delete_collection
 from fathom.api.verbs.get import get, read
@@ -149,6 +151,8 @@ class Dispatch:
             raise _not_allowed(kind, target)
         if verb is put:
             return await put(self._core, call, self._require_create)
+        if verb is patch and is_apply(call.request):
+            return await apply(self._core, call, self._require_create)
         return await verb(self._core, call)
 
     def _require_create(self, call: Call) -> None:
@@ -185,6 +189,8 @@ class Dispatch:
                 ),
                 *(("GET",) if name in CONNECTIONS_INTO_PODS else ()),
             )
+        if handler is patch and is_apply(call.request):
+            return await apply(self._core, call, self._require_create)
         return await handler(self._core, call)
 
     async def _bind_batch(self, call: Call) -> Response:

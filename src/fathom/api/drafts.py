@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fathom.api.core import Call, Core
+from fathom.api.field_owners import is_apply
 from fathom.api.write_checks import APPROVAL, REPORTS
 from fathom.kube.definitions.kind import Kind
 from fathom.model.errors import CHANGED_SINCE_READ, Cause, bad_request, conflict, invalid
@@ -12,7 +13,7 @@ from fathom.store.protocol import Entry
 # Fields of metadata that only the server sets.
 SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
-_NOT_THE_CREATORS = frozenset((*SERVER_OWNED, "managedFields", "selfLink", "resourceVersion"))
+_NOT_THE_CREATORS = frozenset((*SERVER_OWNED, "selfLink", "resourceVersion"))
 
 
 def new_draft(core: Core, call: Call, obj: Obj) -> Obj:
@@ -29,6 +30,8 @@ def new_draft(core: Core, call: Call, obj: Obj) -> Obj:
         raise bad_request("resourceVersion should not be set on objects to be created")
     for field in _NOT_THE_CREATORS.intersection(meta):
         del meta[field]
+    if not is_apply(call.request):
+        meta.pop("managedFields", None)
     if not meta.get("name") and not meta.get("generateName"):
         cause = Cause(
             "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"

@@ -21,6 +21,7 @@ from fathom.api.admission.lanes import lanes_of
 from fathom.api.admission.quota import QUOTAS, is_counted, recount
 from fathom.api.core import Call, Core
 from fathom.api.drafts import new_draft, revised_draft
+from fathom.api.field_owners import settle_owners
 from fathom.api.lease_renewal import CHANGED, renewal
 from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
@@ -190,7 +191,10 @@ async def _update_once(
     before = entry.body.obj
     old = with_revision(before, entry.revision)
     expected = bound(old) if bound is not None else ()
-    draft = revised_draft(core, call, change(old), old, entry=entry, subresource=subresource)
+    new = change(old)
+    draft = revised_draft(core, call, new, old, entry=entry, subresource=subresource)
+    sent = metadata(new).get("managedFields")
+    settle_owners(core, call, draft, old, sent=sent, subresource=subresource)
     check_own_kind(core, call, draft, old, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
     validate_update(core, call, admitted, old, subresource)

@@ -52,20 +52,19 @@ def test_a_custom_resource_has_no_strategic_merge() -> None:
     )
 
 
-@pytest.mark.parametrize("content_type", ["", "application/json", "application/yaml", "text/plain"])
+@pytest.mark.parametrize(
+    "content_type", ["", "application/json", "application/yaml", "text/plain", "application/apply-patch+cbor"]
+)
 def test_other_content_types_are_a_415(content_type: str) -> None:
     error = refusal(content_type, b"{}", pods())
     assert (error.code, error.reason) == (415, "UnsupportedMediaType")
     assert error.message.endswith(f"include: {JSON}, {MERGE}, {STRATEGIC}")
 
 
-@pytest.mark.parametrize("content_type", ["application/apply-patch+yaml", "application/apply-patch+cbor"])
-def test_server_side_apply_is_refused_with_what_to_do_instead(content_type: str) -> None:
-    error = refusal(content_type, b"{}", pods())
+def test_where_nothing_can_be_applied_it_says_what_to_do_instead() -> None:
+    error = refusal("application/apply-patch+yaml", b"{}", pods())
     assert (error.code, error.reason) == (415, "UnsupportedMediaType")
-    assert error.message == (
-        "server-side apply is not supported by fathom yet: use `kubectl apply` without --server-side"
-    )
+    assert error.message == "server-side apply is not supported here: apply the object itself"
 
 
 @pytest.mark.parametrize("content_type", [JSON, MERGE, STRATEGIC])

@@ -8,7 +8,7 @@ from fathom.kube.definitions import shared
 from fathom.kube.definitions.decode import JSON, PROTOBUF, YAML, Decoded
 from fathom.kube.definitions.kind import Kind
 from fathom.model.body import encode_json
-from fathom.model.errors import Cause, bad_request, invalid, no_such_path, unsupported_media_type
+from fathom.model.errors import ApiError, Cause, bad_request, invalid, no_such_path, unsupported_media_type
 from fathom.model.objects import Obj
 
 FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
@@ -105,11 +105,15 @@ def _judge_unknown(call: Call, kind: Kind, decoded: Decoded) -> None:
         return
     choice = call.request.param("fieldValidation") or "Warn"
     if choice == "Strict":
-        listed = ", ".join(decoded.unknown)
-        raise bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-            f"strict decoding error: {listed}"
-        )
+        raise unknown_fields(kind, decoded)
     if choice == "Warn":
         for problem in decoded.unknown:
             call.warn(problem)
+
+
+def unknown_fields(kind: Kind, decoded: Decoded) -> ApiError:
+    listed = ", ".join(decoded.unknown)
+    return bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+        f"strict decoding error: {listed}"
+    )

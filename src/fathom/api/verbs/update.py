@@ -16,7 +16,7 @@ from fathom.kube.definitions import parse
 from fathom.kube.patch.apply import apply_patch, check_type
 from fathom.kube.patch.refusal import unreadable
 from fathom.model.body import encode_json
-from fathom.model.errors import ApiError, bad_request, too_large
+from fathom.model.errors import ApiError, Cause, bad_request, invalid, too_large
 from fathom.model.objects import Obj, metadata
 from fathom.model.resource_names import LEASES
 
@@ -75,6 +75,10 @@ def _creates(call: Call, obj: Obj) -> bool:
 
 async def patch(core: Core, call: Call) -> Response:
     bodies.check_options(call.request)
+    if call.request.param("force"):
+        why = "Forbidden: may not be specified for non-apply patch"
+        cause = Cause("force", "FieldValueForbidden", why)
+        raise invalid(group="meta.k8s.io", kind="PatchOptions", name="", causes=[cause])
     change = patching(core, call)
     return answer(core, call, await update(core, call, change, subresource=call.target.subresource))
 
@@ -88,7 +92,7 @@ def patching(core: Core, call: Call) -> Change:
     def patched(old: Obj) -> Obj:
         current = response_forms.as_kind(kind, old)
         result = apply_patch(media, call.request.body, current, schema)
-        _check_size(core, encode_json(result))
+        check_size(core, encode_json(result))
         if call.target.subresource in REPORTS:
             result = _touched(result, current)
         try:
@@ -109,7 +113,7 @@ def _touched(result: Obj, current: Obj) -> Obj:
     }
 
 
-def _check_size(core: Core, encoded: bytes) -> None:
+def check_size(core: Core, encoded: bytes) -> None:
     """A whole object is bounded by its request. Patches add up, so their result is bounded here."""
     if len(encoded) > core.limits.body_bytes_max:
         raise too_large(core.limits.body_bytes_max)

@@ -26,6 +26,7 @@ from fathom.kube.definitions.protobuf import Messages
 from fathom.kube.definitions.repeats import Repeats
 from fathom.kube.definitions.structs import Structs, normalise
 from fathom.kube.definitions.walk import WrongField, go_name, walk
+from fathom.kube.ownership.shapes import Shape, custom_shape, shape_of
 from fathom.kube.patch.schema import PatchSchema, patch_schema
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request
@@ -49,6 +50,7 @@ class Readers:
         self.structs = Structs(definitions)
         self.fast: dict[str, Callable[[bytes], Any] | None] = {}  # None: has no fast path.
         self.patch: dict[str, PatchSchema | None] = {}
+        self.shapes: dict[str, Shape] = {}
         self.zeros: dict[str, tuple[tuple[str, Any], ...]] = {}  # Of the status.
         self.messages = Messages(definitions)
 
@@ -65,6 +67,7 @@ class Decoder:
         self._structs = readers.structs
         self._fast = readers.fast
         self._patch = readers.patch
+        self._shapes = readers.shapes
         self._zeros = readers.zeros
         self._messages = readers.messages
         self.repeats = Repeats(readers.structs)
@@ -85,6 +88,20 @@ class Decoder:
             why = str(error) if media_type == YAML else _not_json(str(error))
             raise _unrecognized(kind, why, raw) from None
         return self._decode_tree(kind, tree, raw)
+
+    def decode_config(self, kind: Kind, raw: bytes) -> Decoded:
+        """Read what a client applies, JSON or YAML: the fields that it names, without defaults."""
+        if parse.too_many(raw):
+            raise _unrecognized(kind, parse.TOO_MANY, raw)
+        try:
+            tree = _parsed_json(raw) if raw.lstrip().startswith(b"{") else _from_yaml(raw)
+        except MalformedBody as error:
+            raise bad_request(f"error decoding YAML: {error}") from None
+        named = tree if isinstance(tree, dict) else {}
+        if not named.get("kind") or not named.get("apiVersion"):
+            group, _, version = str(named.get("apiVersion") or "").rpartition("/")
+            raise bad_request(f"invalid object type: {group}/{version}, Kind={named.get('kind') or ''}")
+        return self._decode_tree(kind, tree, raw, defaulted=False)
 
     def decode_obj(self, kind: Kind, obj: Obj) -> Decoded:
         """Read an object that is already parsed: one that came out of a patch. It is not changed."""
@@ -127,6 +144,14 @@ class Decoder:
             self._patch[kind.definition] = patch_schema(self._definitions.schemas, kind.definition)
         return self._patch[kind.definition]
 
+    def shape(self, kind: Kind) -> Shape:
+        """How its objects divide into fields that are owned one by one."""
+        if kind.schema is not None:
+            return custom_shape(self._definitions, kind.schema, OBJECT_META)
+        if kind.definition not in self._shapes:
+            self._shapes[kind.definition] = shape_of(self._definitions, kind.definition)
+        return self._shapes[kind.definition]
+
     def causes(self, kind: Kind, obj: Obj) -> list[Cause]:
         """The schema errors of a custom resource as it would be stored. Strategies validate built-in
         kinds."""
@@ -166,13 +191,13 @@ class Decoder:
             raise _unrecognized(kind, str(error), raw) from None
         return self.decode_obj(kind, obj)
 
-    def _decode_tree(self, kind: Kind, tree: Any, raw: bytes) -> Decoded:
+    def _decode_tree(self, kind: Kind, tree: Any, raw: bytes, *, defaulted: bool = True) -> Decoded:
         if not isinstance(tree, dict):
             message = f"json: cannot unmarshal {scalars.json_kind(tree)} into Go value of type struct"
             raise _unrecognized(kind, _not_json(message), raw)
         self._check_identity(kind, tree, raw)
         try:
-            obj, unknown = self._read(kind, tree)
+            obj, unknown = self._read(kind, tree, defaulted=defaulted)
         except WrongField as error:
             raise _unhandled(kind, kind.kind, kind.version, str(error)) from None
         except RecursionError:
@@ -180,7 +205,7 @@ class Decoder:
         unknown_fields = tuple(f'unknown field "{path}"' for path in unknown)
         return Decoded(_identified(kind, obj), unknown_fields + _duplicates(tree))
 
-    def _read(self, kind: Kind, tree: Obj) -> tuple[Obj, list[str]]:
+    def _read(self, kind: Kind, tree: Obj, *, defaulted: bool) -> tuple[Obj, list[str]]:
         if kind.schema is None:
             return walk(self._definitions, kind.definition, tree)
         cleaned: Obj = msgspec.to_builtins(tree)
@@ -191,7 +216,8 @@ class Decoder:
         cleaned["metadata"] = meta
         structural = kind.structural
         unknown += structural.prune(cleaned)
-        structural.default(cleaned)
+        if defaulted:
+            structural.default(cleaned)
         return cleaned, unknown
 
     def _check_identity(self, kind: Kind, tree: Obj, raw: bytes) -> None:

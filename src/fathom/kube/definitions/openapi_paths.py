@@ -11,7 +11,7 @@ from typing import Final
 
 from fathom.kube.definitions.catalogue import Subresource
 from fathom.kube.definitions.kind import Kind
-from fathom.model.media_types import STRATEGIC_MERGE_PATCH
+from fathom.model.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Obj
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -78,7 +78,7 @@ _CONNECT: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "exec": {"command": ("string", "The program and its arguments, each in one of these."), **_STREAMS},
     "portforward": {"ports": ("integer", "The ports, where the client does not name them later.")},
 }
-PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
+PATCH_TYPES: Final = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH)
 
 
 def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str) -> Obj:
