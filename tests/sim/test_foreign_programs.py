@@ -314,14 +314,15 @@ def test_a_client_with_a_deadline_of_its_own_gives_up_first() -> None:
     assert results_of(main, LoseReply(at_s=0, target="program", match="POST ")) == [8]
 
 
-def test_lightkube_creates_and_lists() -> None:
+def test_lightkube_creates_applies_and_lists() -> None:
     async def main(found: list[Any]) -> None:
-        client = lightkube.AsyncClient()
+        client = lightkube.AsyncClient(field_manager="program")
         card = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "card"}}
         await client.create(ConfigMap.from_dict(card), namespace="default")
-        found += [item.metadata.name async for item in client.list(ConfigMap, namespace="default")]
+        await client.apply(ConfigMap.from_dict({**card, "data": {"a": "1"}}), namespace="default")
+        found += [(one.metadata.name, one.data) async for one in client.list(ConfigMap, namespace="default")]
 
-    assert results_of(main) == ["card"]
+    assert results_of(main) == [("card", {"a": "1"})]
 
 
 @pytest.mark.filterwarnings("ignore:Kubernetes version")
