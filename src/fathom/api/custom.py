@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.api.admission.fences import FENCES
 from fathom.api.ledger.accounts import BOOKS
 from fathom.api.ledger.recount import MARKER_RESOURCE
-from fathom.kube.definitions.custom import kind_of_crd
+from fathom.kube.definitions.custom import kinds_of_crd
 from fathom.kube.definitions.registry import Registry
 from fathom.model import causes
 from fathom.model.body import Body
@@ -31,7 +31,7 @@ class CustomKinds:
         if body is None:
             self._registry.remove_custom(key)
         elif is_established(body.obj) and not self._registry.is_built_in_group(_group(body.obj)):
-            self._registry.add_custom(kind_of_crd(body.obj))
+            self._registry.add_custom(kinds_of_crd(body.obj))
 
 
 def ownership_causes(definition: Obj, registry: Registry) -> list[Cause]:

@@ -82,7 +82,7 @@ def unstored(kind: Kind, obj: Obj, form: ResponseForm, *, now_ns: int, status: i
 
 
 def wire(kind: Kind, entry: Entry) -> bytes:
-    if kind.stored_as:
+    if kind.is_converted:
         return encode_json(wire_obj(kind, entry))
     return entry.body.encoded_at(entry.revision)
 

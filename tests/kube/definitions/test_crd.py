@@ -11,7 +11,7 @@ from hypothesis import given
 from tests.kube.definitions.bodies import WIDGETS, anything
 
 from fathom.kube.definitions.crd import crd_causes, crd_update_causes
-from fathom.kube.definitions.custom import crd_warnings, default_crd, established, kind_of_crd
+from fathom.kube.definitions.custom import crd_warnings, default_crd, established, kinds_of_crd
 from fathom.kube.definitions.registry import Registry
 from fathom.model.errors import ApiError, Cause
 
@@ -77,7 +77,7 @@ def test_an_ordinary_definition_is_accepted() -> None:
         (widgets(conversion={"strategy": "Magic"}), "spec.conversion.strategy", "Unsupported value"),
         (version(name="V1"), "spec.versions[0].name", "a DNS-1035 label must consist"),
         (version(storage=False), "spec.versions", "exactly one version marked as storage version"),
-        (version(served=False), "spec.versions[0].served", "the only version must be served"),
+        (version(served=False), "spec.versions", "at least one version must be served"),
         (version(schema=None, selectableFields=[]), SCHEMA, "Required value"),
         (
             version(deprecationWarning="old"),
@@ -128,11 +128,24 @@ def test_what_is_wrong_is_said_at_its_place(crd: Any, field_path: str, words: st
     assert words in found[field_path]
 
 
-def test_several_versions_are_refused_plainly() -> None:
+def test_each_served_version_is_a_kind_the_preferred_first() -> None:
     first = widgets()["spec"]["versions"][0]
-    crd = widgets(versions=[first, {**first, "name": "v2", "storage": False}])
-    words = 'Invalid value: ["v1","v2"]: fathom does not support several versions of one definition'
-    assert crd_causes(crd) == [Cause("spec.versions", "FieldValueInvalid", words)]
+    names = ("v1alpha1", "v1beta1", "v1beta2", "v2", "other")
+    more = [{**first, "name": name, "storage": False} for name in names]
+    crd = widgets(versions=[first, *more, {**first, "name": "v3", "storage": False, "served": False}])
+    assert crd_causes(crd) == []
+    kinds = kinds_of_crd(crd)
+    assert [kind.version for kind in kinds] == ["v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "other"]
+    assert {kind.stored_version for kind in kinds} == {f"{crd['spec']['group']}/v1"}
+    assert [bool(kind.stored_as) for kind in kinds] == [False, True, True, True, True, True]
+
+
+def test_a_version_that_may_be_stored_cannot_be_dropped() -> None:
+    first = widgets()["spec"]["versions"][0]
+    old = {**widgets(), "status": {"storedVersions": ["v1"]}}
+    (found,) = crd_update_causes(widgets(versions=[{**first, "name": "v2"}]), old)
+    assert found.field == "status.storedVersions[0]"
+    assert found.message.startswith('Invalid value: "v1": missing from spec.versions')
 
 
 def test_kubernetes_domains_need_their_approval() -> None:
@@ -354,4 +367,4 @@ def test_a_decoded_definition_is_judged_whatever_is_in_it(spec: Any, inside: Any
         default_crd(crd)
         crd_warnings(crd)
         if not crd_causes(crd):
-            kind_of_crd(crd)
+            kinds_of_crd(crd)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.kube.definitions.bodies import WIDGETS
 
-from fathom.kube.definitions.custom import default_crd, established, kind_of_crd
+from fathom.kube.definitions.custom import default_crd, established, kinds_of_crd
 from fathom.kube.definitions.kind import Kind, ScalePaths
 from fathom.model.column import Column
 
@@ -64,7 +64,7 @@ def test_names_are_completed_from_the_kind() -> None:
 
 def test_a_definition_becomes_a_kind() -> None:
     crd = widgets()
-    assert kind_of_crd(crd) == Kind(
+    assert kinds_of_crd(crd)[0] == Kind(
         group="example.com",
         version="v1",
         kind="Widget",

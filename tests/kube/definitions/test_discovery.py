@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.kube.definitions.bodies import WIDGETS
 
-from fathom.kube.definitions.custom import kind_of_crd
+from fathom.kube.definitions.custom import kinds_of_crd
 from fathom.kube.definitions.discovery import document
 from fathom.kube.definitions.registry import Registry
 
@@ -18,7 +18,7 @@ READ_WRITE = ["get", "patch", "update"]
 @pytest.fixture(scope="module")
 def registry() -> Registry:
     made = Registry.builtin()
-    made.add_custom(kind_of_crd(WIDGETS))
+    made.add_custom(kinds_of_crd(WIDGETS))
     return made
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.kube.definitions.bodies import WIDGETS
 
 from fathom.kube.definitions import discovery, openapi
-from fathom.kube.definitions.custom import kind_of_crd
+from fathom.kube.definitions.custom import kinds_of_crd
 from fathom.kube.definitions.registry import Registry
 
 REF = "#/components/schemas/"
@@ -26,7 +26,7 @@ REF = "#/components/schemas/"
 @pytest.fixture(scope="module")
 def registry() -> Registry:
     made = Registry.builtin()
-    made.add_custom(kind_of_crd(WIDGETS))
+    made.add_custom(kinds_of_crd(WIDGETS))
     return made
 
 
@@ -48,11 +48,11 @@ def test_the_index_has_every_group_and_version(registry: Registry) -> None:
 def test_a_documents_address_changes_with_what_it_says_and_with_nothing_else() -> None:
     ours = Registry.builtin()
     before = openapi.index(ours)["paths"]
-    ours.add_custom(kind_of_crd(WIDGETS))
+    ours.add_custom(kinds_of_crd(WIDGETS))
     first = openapi.index(ours)["paths"]
     changed = copy.deepcopy(WIDGETS)
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "Another."
-    ours.add_custom(kind_of_crd(changed))
+    ours.add_custom(kinds_of_crd(changed))
     second = openapi.index(ours)["paths"]
     assert {path for path in second if second[path] != before.get(path)} == {"apis/example.com/v1"}
     assert first["apis/example.com/v1"] != second["apis/example.com/v1"]

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from tests.kube.definitions.bodies import WIDGETS
 
-from fathom.kube.definitions.custom import kind_of_crd
+from fathom.kube.definitions.custom import kinds_of_crd
 from fathom.kube.definitions.registry import Registry
 
-WIDGET = kind_of_crd(WIDGETS)
+WIDGET = kinds_of_crd(WIDGETS)[0]
 
 
 @pytest.fixture
@@ -49,18 +49,24 @@ def test_a_custom_kind_comes_changes_and_goes(registry: Registry) -> None:
     before = registry.kinds()
     seen = [registry.revision]
 
-    registry.add_custom(WIDGET)
+    registry.add_custom((WIDGET,))
     assert registry.kinds() == [*before, WIDGET]
     seen.append(registry.revision)
 
-    registry.add_custom(kind_of_crd(copy.deepcopy(WIDGETS)))
+    registry.add_custom(kinds_of_crd(copy.deepcopy(WIDGETS)))
     assert registry.revision == seen[-1]
 
     moved = msgspec.structs.replace(WIDGET, version="v2", short_names=("w",))
-    registry.add_custom(moved)
+    registry.add_custom((moved,))
     assert registry.kinds() == [*before, moved]
     assert registry.find("example.com", "v1", "widgets") is None
     assert registry.by_gvk("example.com", "v1", "Widget") is None
+    seen.append(registry.revision)
+
+    both = (WIDGET, msgspec.structs.replace(moved, stored_as=WIDGET.resource))
+    registry.add_custom(both)
+    assert registry.kinds() == [*before, *both]
+    assert registry.by_resource(WIDGET.resource) == WIDGET
     seen.append(registry.revision)
 
     registry.remove_custom("widgets.example.com")
@@ -77,7 +83,7 @@ def test_built_in_kinds_stay(registry: Registry) -> None:
     registry.remove_custom("pods")
     registry.remove_custom("nonsense")
     with pytest.raises(ValueError, match="pods is built in"):
-        registry.add_custom(msgspec.structs.replace(pods, short_names=()))
+        registry.add_custom((msgspec.structs.replace(pods, short_names=()),))
     assert (registry.by_resource("pods"), registry.revision) == (pods, revision)
 
 

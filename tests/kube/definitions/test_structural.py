@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.kube.definitions.bodies import WIDGETS, anything
 
-from fathom.kube.definitions.custom import kind_of_crd
+from fathom.kube.definitions.custom import kinds_of_crd
 from fathom.kube.definitions.decode import YAML, Decoded
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
@@ -20,7 +20,7 @@ from fathom.model.errors import ApiError, Cause
 
 REGISTRY = Registry.builtin()
 DECODER = REGISTRY.decoder()
-WIDGET = kind_of_crd(WIDGETS)
+WIDGET = kinds_of_crd(WIDGETS)[0]
 
 
 def widget(**fields: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_a_changed_schema_is_noticed() -> None:
     changed = copy.deepcopy(WIDGETS)
     schema = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["weight"] = {"type": "integer"}
-    assert decode(body, kind_of_crd(changed)).unknown == ()
+    assert decode(body, kinds_of_crd(changed)[0]).unknown == ()
 
 
 @pytest.mark.parametrize(

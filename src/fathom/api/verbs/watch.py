@@ -96,7 +96,7 @@ class WatchStream:
         self._resumed = 0  # The revision at which history was opened; 0 after its first batch.
         self._sent = 0  # Every matching change up to this revision has been sent.
         self._watcher = self._cache.watch(self._cache.end, choice.trigger)
-        self._plain = call.form.shape == response_forms.PLAIN and not call.kind.stored_as
+        self._plain = call.form.shape == response_forms.PLAIN and not call.kind.is_converted
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
         self._opened_at = self._now()

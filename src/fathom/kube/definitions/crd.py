@@ -39,6 +39,7 @@ BUILTIN_GROUPS: Final = frozenset(
 COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 SELECTABLE_MAX: Final = 8
+VERSIONS_MAX: Final = 32
 APPROVED: Final = "api-approved.kubernetes.io"
 _APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
@@ -81,6 +82,13 @@ def crd_update_causes(crd: Obj, old: Obj) -> list[Cause]:
             "spec.names.kind", lookup(spec, "names", "kind"), lookup(before, "names", "kind")
         )
     errors += causes.unchanged("spec.group", spec.get("group"), before.get("group"))
+    names = {version.get("name") for version in spec.get("versions") or ()}
+    for at, stored in enumerate(lookup(old, "status", "storedVersions") or ()):
+        if stored not in names:
+            why = (
+                f"missing from spec.versions: objects may be stored as {stored} until all are written again"
+            )
+            errors.append(causes.invalid(f"status.storedVersions[{at}]", stored, why))
     errors += causes.unchanged(
         "spec.names.plural", lookup(spec, "names", "plural"), lookup(before, "names", "plural")
     )
@@ -130,13 +138,11 @@ def _versions(spec: Obj) -> Iterator[Cause]:
         yield causes.invalid(
             "spec.versions", names, "must have exactly one version marked as storage version"
         )
-    if len(versions) > 1:
-        yield causes.invalid(
-            "spec.versions", names, "fathom does not support several versions of one definition"
-        )
-    elif versions and not versions[0].get("served"):
-        yield causes.invalid("spec.versions[0].served", False, "the only version must be served")
-    for at, version in enumerate(versions):
+    if len(versions) > VERSIONS_MAX:
+        yield causes.too_many("spec.versions", len(versions), VERSIONS_MAX)
+    elif versions and not any(version.get("served") for version in versions):
+        yield causes.invalid("spec.versions", names, "at least one version must be served")
+    for at, version in enumerate(versions[:VERSIONS_MAX]):
         yield from _version(version, f"spec.versions[{at}]")
 
 

@@ -6,9 +6,12 @@ gets the Kind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, Final
+
+import msgspec
 
 from fathom.kube.definitions.kind import Kind, ScalePaths
 from fathom.kube.definitions.schema_formats import FORMATS
@@ -19,6 +22,7 @@ from fathom.model.objects import Obj, key_of, lookup
 GROUP: Final = "apiextensions.k8s.io"
 # Formats that Kubernetes accepts and that have nothing to check.
 _UNCHECKED: Final = frozenset({"float", "double", "password"})
+_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 
 
 def default_crd(crd: Obj) -> None:
@@ -34,13 +38,31 @@ def default_crd(crd: Obj) -> None:
         spec["conversion"] = {"strategy": "None"}
 
 
-def kind_of_crd(crd: Obj) -> Kind:
-    """The kind that an accepted definition defines."""
+def kinds_of_crd(crd: Obj) -> tuple[Kind, ...]:
+    """The kinds that an accepted definition defines: one for each served version, the preferred first."""
     spec = crd["spec"]
-    names, version = spec["names"], _stored(spec)
+    served = [version for version in spec["versions"] if version.get("served")]
+    served.sort(key=lambda version: version_order(version["name"]))
+    versions = {version["name"] for version in spec["versions"]}
+    several = len(versions.union(lookup(crd, "status", "storedVersions") or ())) > 1
+    stored_version = f"{spec['group']}/{_stored(spec)['name']}" if several else ""
+    return tuple(_kind(spec, version, stored_version, first=version is served[0]) for version in served)
+
+
+def version_order(name: str) -> tuple[int, int, int, str]:
+    """v2 before v1, v1 before v1beta2, that before v1beta1, v1alpha1 after them; then others by name."""
+    match = _VERSION.fullmatch(name)
+    if match is None:
+        return 3, 0, 0, name
+    major, level, minor = match.groups()
+    return ("", "beta", "alpha").index(level or ""), -int(major), -int(minor or 0), name
+
+
+def _kind(spec: Obj, version: Obj, stored_version: str, *, first: bool) -> Kind:
+    names = spec["names"]
     schema = lookup(version, "schema", "openAPIV3Schema") or {}
     subresources = version.get("subresources") or {}
-    return Kind(
+    kind = Kind(
         group=spec["group"],
         version=version["name"],
         kind=names["kind"],
@@ -56,7 +78,17 @@ def kind_of_crd(crd: Obj) -> Kind:
         columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
         selectable=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
         schema=schema,
+        stored_version=stored_version,
+        deprecated=_deprecation(spec, version),
     )
+    return kind if first else msgspec.structs.replace(kind, stored_as=kind.resource)
+
+
+def _deprecation(spec: Obj, version: Obj) -> str:
+    if not version.get("deprecated"):
+        return ""
+    plain = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
+    return str(version.get("deprecationWarning") or plain)
 
 
 def _stored(spec: Obj) -> Obj:
@@ -108,7 +140,7 @@ def established(crd: Obj, now: str, other_crds: Iterable[Obj] = ()) -> Obj:
         "acceptedNames": deepcopy(spec["names"])
         if conflict is None
         else old.get("acceptedNames") or _no_names(),
-        "storedVersions": [_stored(spec)["name"]],
+        "storedVersions": list(dict.fromkeys([*(old.get("storedVersions") or ()), _stored(spec)["name"]])),
     }
 
 

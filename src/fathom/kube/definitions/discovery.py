@@ -9,6 +9,9 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 
+import msgspec
+
+from fathom.kube.definitions.custom import version_order
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
@@ -65,7 +68,11 @@ def _groups(registry: Registry) -> list[str]:
 
 
 def _versions(registry: Registry, group: str) -> list[str]:
-    return list(dict.fromkeys(kind.version for kind in registry.kinds() if kind.group == group))
+    """The preferred one first. Built-in kinds are in that order; definitions come in any."""
+    kinds = [kind for kind in registry.kinds() if kind.group == group]
+    versions = list(dict.fromkeys(kind.version for kind in kinds))
+    is_custom = any(registry.is_custom(kind.resource) for kind in kinds)
+    return sorted(versions, key=version_order) if is_custom else versions
 
 
 def _kinds(registry: Registry, group: str, version: str) -> list[Kind]:
@@ -106,6 +113,8 @@ def _resource(registry: Registry, kind: Kind) -> Obj:
 
 def _stored(registry: Registry, kind: Kind) -> Kind:
     """The kind in whose form objects are stored: itself, except for kinds that share another's storage."""
+    if kind.stored_version:
+        return msgspec.structs.replace(kind, version=kind.stored_version.rpartition("/")[2])
     if not kind.stored_as:
         return kind
     return next(

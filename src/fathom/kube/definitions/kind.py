@@ -41,6 +41,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     definition: str = ""  # The name of its definition in the built-in schemas.
     schema: dict[str, Any] | None = None  # The structural schema of a custom resource, or of our own kinds.
     stored_as: str = ""  # The resource whose storage it shares (events.k8s.io); '' means its own.
+    stored_version: str = ""  # The API version of stored objects, where a definition has several.
     virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
     deprecated: str = ""  # A warning sent with every answer about the kind.
 
@@ -48,6 +49,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def structural(self) -> Structural:
         """The compiled schema. It is kept here so that it goes with the kind: definitions come and go."""
         return Structural(self.schema or {})
+
+    @cached_property
+    def is_converted(self) -> bool:
+        """Whether stored objects are of another form than those that the API shows."""
+        return bool(self.stored_as or self.stored_version)
 
     @cached_property
     def resource(self) -> str:

@@ -31,7 +31,7 @@ class Registry:
         self._by_path: dict[tuple[str, str, str], Kind] = {}  # In order of registration.
         self._by_resource: dict[str, Kind] = {}
         self._by_gvk: dict[tuple[str, str, str], Kind] = {}
-        self._custom: set[str] = set()  # Resources that may be removed again.
+        self._custom: dict[str, tuple[Kind, ...]] = {}  # By resource: one for each served version.
 
     @classmethod
     def builtin(cls) -> Registry:
@@ -64,17 +64,19 @@ class Registry:
         """Add a kind that only subresources and options use: it has no address."""
         self._by_gvk[kind.group, kind.version, kind.kind] = kind
 
-    def add_custom(self, kind: Kind) -> None:
-        """Add or change a CRD's kind. An unchanged one changes nothing."""
-        current = self._by_resource.get(kind.resource)
-        if current == kind:
+    def add_custom(self, kinds: tuple[Kind, ...]) -> None:
+        """Add or change a CRD's kinds, one for each version. Unchanged ones change nothing."""
+        resource = kinds[0].resource
+        current = self._custom.get(resource, ())
+        if current == kinds:
             return
-        if current is not None:
-            if kind.resource not in self._custom:
-                raise ValueError(f"{kind.resource} is built in")
-            self._forget(current)
-        self.add(kind)
-        self._custom.add(kind.resource)
+        if not current and resource in self._by_resource:
+            raise ValueError(f"{resource} is built in")
+        for kind in current:
+            self._forget(kind)
+        for kind in kinds:
+            self.add(kind)
+        self._custom[resource] = kinds
 
     def is_custom(self, resource: str) -> bool:
         """Whether a CRD defines it."""
@@ -85,14 +87,14 @@ class Registry:
 
     def remove_custom(self, resource: str) -> None:
         """Remove a CRD's kind; an unknown or a built-in resource is ignored."""
-        if resource in self._custom:
-            self._custom.discard(resource)
-            self._forget(self._by_resource[resource])
-            self.revision += 1
+        kinds = self._custom.pop(resource, ())
+        for kind in kinds:
+            self._forget(kind)
+        self.revision += bool(kinds)
 
     def _forget(self, kind: Kind) -> None:
         del self._by_path[kind.group, kind.version, kind.plural]
-        del self._by_resource[kind.resource]
+        self._by_resource.pop(kind.resource, None)
         named = (kind.group, kind.version, kind.kind)
         if self._by_gvk.get(named) is kind:  # Another definition may have taken the name.
             del self._by_gvk[named]

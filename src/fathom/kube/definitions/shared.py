@@ -3,6 +3,7 @@
 stored                                        also served as
 v1 Event                                      events.k8s.io/v1 Event
 autoscaling/v2 HorizontalPodAutoscaler        autoscaling/v1 HorizontalPodAutoscaler
+a custom kind in its storage version          its other versions, which have the same fields
 """
 
 from __future__ import annotations
@@ -25,12 +26,25 @@ class Conversion(NamedTuple):
 
 def shown(kind: Kind, obj: Obj) -> Obj:
     """A stored object in the form of the requested kind."""
+    if kind.stored_version:
+        return _of_version(kind, obj)
     return _CONVERSIONS[kind.stored_as].shown(obj) if kind.stored_as else obj
 
 
 def stored(kind: Kind, obj: Obj) -> Obj:
     """An object as the caller wrote it, in its stored form."""
+    if kind.stored_version:
+        return {**obj, "apiVersion": kind.stored_version}
     return _CONVERSIONS[kind.stored_as].stored(obj) if kind.stored_as else obj
+
+
+def _of_version(kind: Kind, obj: Obj) -> Obj:
+    """As Kubernetes converts without a webhook: another apiVersion, and the fields that this version has,
+    with its defaults: whoever wrote the object may not have known them."""
+    copy: Obj = decode_json(encode_json({**obj, "apiVersion": kind.api_version}))
+    kind.structural.prune(copy)
+    kind.structural.default(copy)
+    return copy
 
 
 # Field names of a core/v1 Event -> their names in events.k8s.io/v1.
