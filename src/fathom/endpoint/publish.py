@@ -26,6 +26,7 @@ from fathom.seams.log import Log
 
 # Retries double, since an account may lack the right to write; once published, it is checked every LOOK_S.
 RETRY_S_MIN, LOOK_S = 1.0, 60.0
+INVALID = 422
 LOOKED = WakeCause("timer", f"at the start, then every {LOOK_S:g} s")
 
 
@@ -60,11 +61,19 @@ def slice_of(published: Published) -> Obj:
     }
 
 
+class NeverTaken(Exception):
+    """The server refuses such an object: kube-apiserver takes no loopback addresses."""
+
+
 async def keep_published(api: Api, published: Published, log: Log, decisions: DecisionLog) -> None:
     """Keep it published, for ever. A failed write is retried; each reason is logged once."""
     wanted, logged, pause_s = slice_of(published), "", RETRY_S_MIN
     while True:
-        why = await publish(api, wanted, decisions)
+        try:
+            why = await publish(api, wanted, decisions)
+        except NeverTaken as error:
+            log.info("the metrics endpoint is not published", process=published.process, why=str(error))
+            return
         if why and why != logged:
             log.warn("the metrics endpoint cannot be published", process=published.process, error=why)
         logged = why
@@ -73,7 +82,7 @@ async def keep_published(api: Api, published: Published, log: Log, decisions: De
 
 
 async def publish(api: Api, wanted: Obj, decisions: DecisionLog) -> str:
-    """Why it could not be published; '' if it is."""
+    """Why it could not be published; '' if it is. Raises NeverTaken."""
     try:
         current = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
     except ApiError as error:
@@ -91,4 +100,8 @@ async def publish(api: Api, wanted: Obj, decisions: DecisionLog) -> str:
     decisions.concluded(id_, outcome, subject)
     if isinstance(outcome, Committed):
         return ""
-    return outcome.message if isinstance(outcome, Rejected) else str(outcome)
+    if not isinstance(outcome, Rejected):
+        return str(outcome)
+    if outcome.code == INVALID:
+        raise NeverTaken(outcome.message)
+    return outcome.message
