@@ -20,7 +20,16 @@ from fathom.sim.scenarios.apart import PLANNER, run_apart
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.workloads import deployment as rolling
-from fathom.sim.world.faults import CrashAtWrite, HoldWatch, Skew, StaleServer
+from fathom.sim.world.faults import (
+    Crash,
+    CrashAtWrite,
+    HoldWatch,
+    Pause,
+    Skew,
+    StaleServer,
+    Stop,
+    StopAtWrite,
+)
 from fathom.sim.world.scenario import RunPlan, plan_of
 from fathom.sim.world.world import World
 
@@ -291,3 +300,25 @@ def test_a_route_that_the_cache_did_not_have_yet_has_its_earlier_weights_at_the_
     crash = CrashAtWrite(at_s=0.0, target="api-1", times=7, for_s=1.0)
     plan = RunPlan(scenario="forgotten-override", seed="1", faults=(crash,))
     must_hold(SCENARIOS["forgotten-override"], plan)
+
+
+@pytest.mark.full
+def test_a_read_need_not_have_a_commit_that_its_server_has_no_answer_to() -> None:
+    """1. The store commits a change, and its answer to the only server is slow. 2. A controller asks the
+    server for its revision. 3. Nobody was told of the change: the controller's view may be without it."""
+    faults = (
+        Pause(at_s=0.003086, target="controllers-1", for_s=16.0),
+        CrashAtWrite(at_s=7.327438, target="api-1", for_s=1.0),
+        Crash(at_s=14.15439, target="api-1", for_s=2.0),
+        StopAtWrite(
+            at_s=30.865876,
+            target="controllers-*",
+            for_s=5.0,
+            match="PATCH /api/v1/namespaces/default/events",
+        ),
+        Stop(at_s=44.851342, target="controllers-2", for_s=5.0),
+        Stop(at_s=54.999203, target="scheduler-1", for_s=5.0),
+        CrashAtWrite(at_s=65.339505, target="api-1", for_s=1.0),
+    )
+    plan = RunPlan(scenario="busy-but-well", seed="14", strategy="lineage", faults=faults, scale=6)
+    must_hold(SCENARIOS["busy-but-well"], plan)

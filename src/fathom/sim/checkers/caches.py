@@ -32,6 +32,9 @@ SILENCE_S = 120.0
 STALE_SERVER = frozenset({"stale-server"})
 # Faults by which a server may learn of its own commit long after it was made.
 LATE_COMMITS = STALE_SERVER | {"partition", "slow-commit"}
+# A server that is alone learns of its own commit by the answer of the store, at most so much later. Until
+# then nobody was told of the commit, and a read need not have it.
+ANSWER_S = 2.5
 # What a cache says is rounded, and a commit counts from when it was made.
 ROUNDING_S = 1.0
 
@@ -116,7 +119,8 @@ class CacheInspector:
         if self._is_alone_and_had(STALE_SERVER):
             return
         scope = self.caches.scope(kind)
-        had = self._checker.newest_at(scope.resource.name, self._engine.since_s - took_s)
+        slack_s = ANSWER_S if self._is_alone() else 0.0
+        had = self._checker.newest_at(scope.resource.name, self._engine.since_s - took_s - slack_s)
         has = self.caches.snapshot().revision(kind)
         if not scope.selects and not scope.namespace and has < had:
             self._broken(PROBED, f"the server had {kind} at revision {had}; the cache says so, and has {has}")
@@ -138,9 +142,11 @@ class CacheInspector:
                 self._broken(AS_NEW, f"{what}, and has revision {has}; {had} was committed before")
 
     def _is_alone_and_had(self, faults: frozenset[str]) -> bool:
+        return self._is_alone() and any(fault in faults for fault, _ in self._engine.faults.fired)
+
+    def _is_alone(self) -> bool:
         servers = [process.state for process in self._engine.processes.values()]
-        alone = sum(isinstance(state, SimServer) for state in servers) <= 1
-        return alone and any(fault in faults for fault, _ in self._engine.faults.fired)
+        return sum(isinstance(state, SimServer) for state in servers) <= 1
 
     def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         subject = after if after is not None else before
