@@ -10,6 +10,7 @@ from tests.attach.real import FOREIGN
 # They compare the answers of two servers of ours, or need what a test has made of one: users with tokens, a
 # refused policy, an audit log, an end.
 OWN = {
+    "test_ask_api.py",  # Stands in for the front proxy; test_ask_api_live.py asks through a real one.
     "test_mirror.py",
     "test_people_see_who_honours_what",
     "test_who_waits_for_a_declined_override_is_told_the_reason",
