@@ -30,7 +30,8 @@ import requests
 from lightkube.resources.core_v1 import ConfigMap
 
 from fathom.model.objects import Key, Obj
-from fathom.sim.foreign.programs import load_afresh, run_program
+from fathom.sim.foreign.imports import load_afresh
+from fathom.sim.foreign.programs import run_program
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, LoseReply, Pause, Skew
 from fathom.sim.world.scenario import Result, RunPlan, ScenarioRun, scenario

@@ -17,7 +17,7 @@ import sys
 import threading
 import warnings
 from _thread import get_ident
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from types import ModuleType
@@ -48,9 +48,10 @@ API_NAMES = frozenset(
 # More often than code reads a clock for another reason than to wait.
 READS_PER_MOMENT = 10_000
 
-# A program may look for these to learn whether it is being tested, and then leave out what it does otherwise:
-# reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is its own.
-TEST_RUNNERS = ("pytest", "unittest")
+# A program may look for the first two to learn whether it is being tested, and then leave out what it does
+# otherwise: reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is
+# its own. So is the `__main__` of a program that is run as a script.
+HIDDEN_MODULES = ("pytest", "unittest", "__main__")
 
 Handler = Callable[..., object]
 IGNORED: Any = signal.SIG_IGN
@@ -70,28 +71,29 @@ class ForeignDomain(Domain):
 def in_place_of_the_real_one(machine: Machine | None) -> Iterator[None]:
     """What is global in an interpreter is this process's own: who is asked, environment, output."""
     before, environment, streams = watch.visitor, os.environ._data, (sys.stdout, sys.stderr)  # type: ignore[attr-defined]
-    runners = _test_runners()
+    argv, path, hidden = sys.argv, sys.path, _hidden_modules()
     if machine is not None:
         machine.take_over()
     try:
         yield
     finally:
         if watch.visitor is not before and isinstance(watch.visitor, Machine):
-            watch.visitor.runners = _test_runners()
-            _show(runners)
+            watch.visitor.own_modules = _hidden_modules()
+            _show(hidden)
         watch.visitor = before
         os.environ._data = environment  # type: ignore[attr-defined]
         sys.stdout, sys.stderr = streams
+        sys.argv, sys.path = argv, path
 
 
-def _test_runners() -> dict[str, ModuleType]:
-    return {name: sys.modules[name] for name in TEST_RUNNERS if name in sys.modules}
+def _hidden_modules() -> dict[str, ModuleType]:
+    return {name: sys.modules[name] for name in HIDDEN_MODULES if name in sys.modules}
 
 
-def _show(runners: dict[str, ModuleType]) -> None:
-    for name in TEST_RUNNERS:
+def _show(modules: dict[str, ModuleType]) -> None:
+    for name in HIDDEN_MODULES:
         sys.modules.pop(name, None)
-    sys.modules.update(runners)
+    sys.modules.update(modules)
 
 
 class Exited(Exception):
@@ -108,12 +110,14 @@ class Machine:
         inside: Inside,
         name: str,
         *,
+        argv: Sequence[str],
         environment: dict[bytes, bytes],
         on_exit: Callable[[BaseException | None], None],
     ) -> None:
         self.inside = inside
         self.name: str = name
         self.domain = inside.domain
+        self.argv, self.path = list(argv), list(sys.path)
         self.environment = environment
         self.output = ProgramOutput()
         self.context = contextvars.Context()  # Empty: of the program's first thread.
@@ -128,7 +132,7 @@ class Machine:
         self.threads: list[ForeignThread] = []  # Those that have not ended.
         self.main: ForeignThread | None = None
         self.loops: list[Any] = []
-        self.runners: dict[str, ModuleType] = {}  # Those of TEST_RUNNERS that the program imported itself.
+        self.own_modules = {"__main__": sys.modules["__main__"]}  # What it has of HIDDEN_MODULES.
         self._pending: list[signal.Signals] = []
         self._on_exit = on_exit
         self.kernel = contextvars.Context()
@@ -141,7 +145,8 @@ class Machine:
         watch.visitor = self
         os.environ._data = self.environment  # type: ignore[attr-defined]  # without putenv
         sys.stdout = sys.stderr = self.output
-        _show(self.runners)
+        sys.argv, sys.path = self.argv, self.path
+        _show(self.own_modules)
 
     # Threads.
 

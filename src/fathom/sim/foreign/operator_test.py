@@ -83,9 +83,13 @@ class OperatorTest:
         """Start a kopf operator, as `kopf run PATH` does; with `module="my.op"` as `kopf run -m my.op`."""
         return run_operator(self.world, name, None if path is None else self.folder / path, **options)
 
-    def run_program(self, main: Callable[[], Any], name: str = OPERATOR, **options: Any) -> SimProcess:
-        """Start any other program by its main function."""
-        return run_program(self.world, name, main, **options)
+    def run_program(
+        self, main: Callable[[], Any] | str | Path | None = None, name: str = OPERATOR, **options: Any
+    ) -> SimProcess:
+        """Start any other program: `run_program("main.py", args=["--debug"])` as `python main.py --debug`;
+        with `module="my.op"` as `python -m my.op`; or by its main function."""
+        program = self.folder / main if isinstance(main, str | Path) else main
+        return run_program(self.world, name, program, **options)
 
     async def apply(self, manifest: str | Path | Obj, **fields: Any) -> None:
         """Create or update the objects of a file, or one object. `fields` replace those of `spec`."""
