@@ -20,7 +20,7 @@ from concurrent.futures import thread as executor_thread
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from fathom.sim.foreign import locks, sockets
+from fathom.sim.foreign import locks, service_account, sockets, tls
 from fathom.sim.foreign.threads import current_thread
 from fathom.sim.world.outside_guard import refuse
 
@@ -328,6 +328,14 @@ ANSWERS: dict[str, Answer] = {
     "os._exit": _exit,
     "os.abort": _exit,
     "os.killpg": _kill,
+    "builtins.open": service_account.led,
+    **{
+        f"os.{name}": service_account.led
+        for name in ("open", "stat", "lstat", "access", "listdir", "scandir")
+    },
+    "ssl.SSLContext.load_verify_locations": service_account.verify_locations,
+    "ssl.SSLContext.wrap_socket": tls.wrap_socket,
+    "ssl.SSLContext.wrap_bio": tls.wrap_bio,
     "signal.set_wakeup_fd": constant(lambda machine: -1),
     "asyncio.new_event_loop": _new_loop,
     "asyncio.as_completed": _as_completed,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import builtins
 import ctypes
 import gc
 import getpass
@@ -20,6 +21,7 @@ import secrets
 import select
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -29,7 +31,7 @@ from datetime import datetime
 from types import ModuleType
 from typing import Any
 
-from fathom.sim.foreign import answers
+from fathom.sim.foreign import answers, service_account
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.world.outside_guard import lenient, watch
 
@@ -43,6 +45,9 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits")),
     (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "fork", "system")),
     (os, ("_exit", "abort")),
+    (os, service_account.CALLS_WITH_A_PATH),
+    (builtins, ("open",)),
+    (ssl.SSLContext, ("wrap_socket", "wrap_bio", "load_verify_locations")),
     (uuid, ("uuid1", "uuid4", "getnode")),
     (socket, ("gethostname", "getfqdn", "getaddrinfo", "gethostbyname", "socketpair")),
     (socket, ("getdefaulttimeout", "setdefaulttimeout")),
@@ -94,17 +99,14 @@ def install() -> None:
 
 def _replace(owner: Any, name: str) -> None:
     original = getattr(owner, name)
-    prefix = (
-        "threading.Thread"
-        if owner is threading.Thread
-        else "random.Random"
-        if owner is random.Random
-        else owner.__name__
-    )
+    prefix = f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else owner.__name__
     replacement = lenient(f"{prefix}.{name}", original)
     setattr(owner, name, replacement)
     if isinstance(owner, ModuleType):
         _by_original[id(original)] = (original, replacement)
+    for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+        if original in able:
+            able.add(replacement)
 
 
 def _replace_references(module: ModuleType) -> None:

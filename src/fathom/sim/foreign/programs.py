@@ -25,12 +25,11 @@ from typing import Any
 
 from fathom.model.user import User
 from fathom.seams.process import Inside
-from fathom.sim.foreign import imports, patches
-from fathom.sim.foreign.machine import Exited, ForeignDomain, Machine
+from fathom.sim.foreign import imports, patches, service_account
+from fathom.sim.foreign.machine import API_ADDRESS, Exited, ForeignDomain, Machine
+from fathom.sim.foreign.service_account import HOME
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
-
-HOME = Path(__file__).parent / "home"
 
 # As the kubelet: how long after its end a program is started again.
 RESTART_S = 10.0
@@ -137,7 +136,8 @@ def _how_it_ended(error: BaseException | None) -> str:
 def _environment(name: str, more: Mapping[str, str]) -> dict[bytes, bytes]:
     environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
     own = {"HOME": str(HOME), "KUBECONFIG": str(HOME / ".kube/config"), "HOSTNAME": name, "TZ": "UTC"}
-    return {os.fsencode(key): os.fsencode(value) for key, value in {**environment, **own, **more}.items()}
+    whole = {**environment, **service_account.variables(API_ADDRESS), **own, **more}
+    return {os.fsencode(key): os.fsencode(value) for key, value in whole.items()}
 
 
 # Operators.

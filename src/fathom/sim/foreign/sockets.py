@@ -27,6 +27,21 @@ def running_machine() -> Machine:
     return cast("Machine", watch.visitor)
 
 
+# What a client reads of an encrypted connection.
+TLS_VERSION = "TLSv1.3"
+CIPHER = ("TLS_AES_256_GCM_SHA384", TLS_VERSION, 256)
+
+
+def certificate(host: str | None) -> dict[str, Any]:
+    """As `getpeercert` shows it: one that fits the name that was asked for."""
+    name = host or ""
+    return {
+        "subject": ((("commonName", name),),),
+        "subjectAltName": (("DNS", name), ("IP Address", name)),
+        "notAfter": "Jan  1 00:00:00 2120 GMT",
+    }
+
+
 FIRST_FILE = 1 << 20  # File numbers of virtual sockets: no real file of the interpreter has one so high.
 
 
@@ -231,6 +246,32 @@ class ForeignSocket(socket.socket):
     @property
     def proto(self) -> int:
         return 0
+
+    # As an `ssl.SSLSocket` has them, after `wrap_socket`: see `tls.py`.
+
+    context: Any = None
+    server_hostname: str | None = None
+
+    def getpeercert(self, binary_form: bool = False) -> Any:
+        return b"" if binary_form else certificate(self.server_hostname)
+
+    def do_handshake(self, block: bool = False) -> None:
+        pass
+
+    def unwrap(self) -> ForeignSocket:
+        return self
+
+    def pending(self) -> int:
+        return 0
+
+    def selected_alpn_protocol(self) -> None:
+        """HTTP/1.1, as when a server knows nothing of others."""
+
+    def version(self) -> str:
+        return TLS_VERSION
+
+    def cipher(self) -> tuple[str, str, int]:
+        return CIPHER
 
     def __repr__(self) -> str:
         return f"<socket to {self._peer[0]}:{self._peer[1]}>"
