@@ -33,7 +33,7 @@ from typing import Any
 
 from fathom.sim.foreign import answers, service_account
 from fathom.sim.foreign.sockets import ForeignSocket
-from fathom.sim.world.outside_guard import lenient, watch
+from fathom.sim.world.outside_guard import lenient, original_of, replace_for_good, watch
 
 _TIME = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
@@ -98,10 +98,10 @@ def install() -> None:
 
 
 def _replace(owner: Any, name: str) -> None:
-    original = getattr(owner, name)
+    original = original_of(owner, name)
     prefix = f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else owner.__name__
     replacement = lenient(f"{prefix}.{name}", original)
-    setattr(owner, name, replacement)
+    replace_for_good(owner, name, replacement)
     if isinstance(owner, ModuleType):
         _by_original[id(original)] = (original, replacement)
     for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
