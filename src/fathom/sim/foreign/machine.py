@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 import warnings
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +45,8 @@ API_NAMES = frozenset(
         "kubernetes.default.svc.cluster.local",
     }
 )
+
+LINES_SHOWN = 20  # Of what a program printed: a traceback has about as many.
 
 # More often than code reads a clock for another reason than to wait.
 READS_PER_MOMENT = 10_000
@@ -127,6 +130,7 @@ class Machine:
         self.signals: dict[signal.Signals, Handler] = {}
         self.files: dict[int, ForeignSocket] = {}
         self.socket_timeout_s: float | None = None
+        self.ending, self.ended_s = "", 0.0
         self.dead = False
         self.exiting = False
         self.threads: list[ForeignThread] = []  # Those that have not ended.
@@ -181,11 +185,24 @@ class Machine:
             return
         if thread is self.main:
             self.exiting = True
+            self._print_error(thread.error)
             self._on_exit(thread.error)
         elif thread.error is not None and not isinstance(thread.error, SystemExit):
             logging.getLogger("threading").error(
                 "Exception in thread %s", thread.shown.name, exc_info=thread.error
             )
+
+    def _print_error(self, error: BaseException | None) -> None:
+        """As the interpreter does at its end."""
+        if isinstance(error, SystemExit):
+            if isinstance(error.code, str):
+                self.output.write(f"{error.code}\n")
+        elif error is not None:
+            self.output.write("".join(traceback.format_exception(error)))
+
+    @property
+    def last_lines(self) -> list[str]:
+        return self.output.last(LINES_SHOWN)
 
     def join(self, thread: ForeignThread, timeout_s: float | None) -> None:
         if not thread.over:

@@ -107,7 +107,9 @@ def _start(
 
     def ended(error: BaseException | None) -> None:
         failed = error is not None and not (isinstance(error, SystemExit) and not error.code)
-        world.engine.process_changed(process, _how_it_ended(error))
+        machine = process.machines[-1]
+        machine.ending, machine.ended_s = _how_it_ended(error), world.now_s
+        world.engine.process_changed(process, machine.ending)
         if not isinstance(error, Exited) and (failed or restart):
             process.doom_s = RESTART_S
 
