@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,60 @@ def test_an_operator_is_named_by_one_file_or_one_module(tmp_path: Path) -> None:
             operator.run(module="absent_package.operator")
 
     of = scenario(MENU, name="named")(story)
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
+
+
+DEFINES_ITS_KIND = """
+import kopf, kubernetes, time, yaml, pathlib
+
+@kopf.on.startup()
+def define(**_):
+    time.sleep(9)
+    crd = yaml.safe_load((pathlib.Path(__file__).parent / "greeting-crd.yaml").read_text())
+    kubernetes.client.ApiextensionsV1Api().create_custom_resource_definition(crd)
+
+@kopf.on.login()
+def login(**kwargs):
+    return kopf.login_via_client(**kwargs)
+"""
+
+
+def test_a_kind_may_be_defined_by_the_operator_itself(tmp_path: Path) -> None:
+    shutil.copy(OPERATORS / "greeting-crd.yaml", tmp_path)
+    (tmp_path / "program.py").write_text(DEFINES_ITS_KIND)
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        with pytest.raises(LookupError, match="is not served: apply its definition first"):
+            await operator.apply(OPERATORS / "hello.yaml")
+        operator.run("program.py")
+        await operator.apply(OPERATORS / "hello.yaml")
+        assert operator.get("greetings.example.dev", "hello") is not None
+        await operator.delete(OPERATORS / "hello.yaml")
+        assert operator.get("greetings.example.dev", "hello") is None
+
+    of = scenario(Menu(processes=("operator",), most=0), name="defined")(story)
+    violation = tell(of, RunPlan(scenario=of.name, seed="1")).violation
+    assert violation is None, violation
+
+
+def test_a_definition_of_an_old_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    old = {
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "greetings.example.dev"},
+        "spec": {
+            "group": "example.dev",
+            "names": {"kind": "Greeting", "plural": "greetings"},
+            "version": "v1",
+        },
+    }
+
+    async def story(world: World) -> None:
+        with pytest.raises(ValueError, match=r"convert it to apiextensions\.k8s\.io/v1"):
+            await OperatorTest(world, tmp_path).apply(old)
+
+    of = scenario(MENU, name="old")(story)
     assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
 
 

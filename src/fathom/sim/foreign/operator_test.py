@@ -17,6 +17,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ import yaml
 
 from fathom.kube.definitions.registry import Registry
 from fathom.model.body import encode_json
+from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.resource import Resource
+from fathom.model.resources import DEFINITIONS
 from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, for_any_operator
 from fathom.sim.foreign.programs import run_operator, run_program
 from fathom.sim.world.fault_menu import Menu
@@ -50,6 +53,10 @@ WITHIN_S = 1200.0
 FAULTS_S = 30.0
 # Before each write of the test itself up to so many seconds pass: it comes in the middle of the faults.
 BEFORE_A_WRITE_S = 8.0
+
+# How long a test waits for an operator that defines its kinds itself, at its start.
+DEFINED_WITHIN_S = 300.0
+V1 = "apiextensions.k8s.io/v1"
 
 CALM_SEED = "calm"
 
@@ -77,7 +84,6 @@ class OperatorTest:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.folder = folder  # Relative paths begin here: the test's own folder.
-        self._kinds: dict[tuple[str, str], Resource] = {}
 
     def run(self, path: str | Path | None = None, name: str = OPERATOR, **options: Any) -> SimProcess:
         """Start a kopf operator, as `kopf run PATH` does; with `module="my.op"` as `kopf run -m my.op`."""
@@ -96,10 +102,11 @@ class OperatorTest:
         for obj in self._objects(manifest):
             changed = {**obj, "spec": {**obj.get("spec", {}), **fields}} if fields else obj
             if changed.get("kind") == "CustomResourceDefinition":
-                self._learn(changed)
+                _check_version(changed)
                 await self.world.define(changed)
             else:
                 await self.world.sleep(self.world.rng.uniform(0, BEFORE_A_WRITE_S))
+                await self._served(changed)
                 await self.world.apply(self.resource(changed), changed, _namespace(changed))
 
     async def delete(self, manifest: str | Path | Obj) -> None:
@@ -127,10 +134,34 @@ class OperatorTest:
     def resource(self, obj: Obj) -> Resource:
         group, _, version = str(obj["apiVersion"]).rpartition("/")
         kind = str(obj["kind"])
-        resource = self._kinds.get((group, kind)) or _built_in(group, version, kind)
+        resource = _built_in(group, version, kind) or self._defined(group, version, kind)
         if resource is None:
             raise LookupError(f"{obj['apiVersion']} {kind} is not served: apply its definition first")
         return resource
+
+    async def _served(self, obj: Obj) -> None:
+        """Wait until an operator that defines its kinds itself has done so."""
+        with suppress(LookupError):
+            self.resource(obj)
+            return
+        until_s = self.world.now_s + DEFINED_WITHIN_S
+        while any(process.machines for process in self.world.engine.processes.values()):
+            with suppress(LookupError):
+                self.resource(obj)
+                return
+            if self.world.now_s > until_s:
+                break
+            await self.world.sleep(1)
+
+    def _defined(self, group: str, version: str, kind: str) -> Resource | None:
+        """By a definition that the test or the operator applied."""
+        for definition in self.world.list(DEFINITIONS.name):
+            spec = definition["spec"]
+            served = [one["name"] for one in spec["versions"] if one["served"]]
+            if (spec["group"], spec["names"]["kind"]) == (group, kind) and is_true(definition, "Established"):
+                named = version if version in served else served[0]
+                return Resource(group, named, spec["names"]["plural"], spec["scope"] == "Namespaced")
+        return None
 
     def _objects(self, manifest: str | Path | Obj) -> Iterator[Obj]:
         if isinstance(manifest, dict):
@@ -138,12 +169,14 @@ class OperatorTest:
         else:
             yield from msgspec.json.decode(_read_manifest((self.folder / manifest).read_text()))
 
-    def _learn(self, definition: Obj) -> None:
-        spec = definition["spec"]
-        for version in spec["versions"]:
-            self._kinds[spec["group"], spec["names"]["kind"]] = Resource(
-                spec["group"], version["name"], spec["names"]["plural"], spec["scope"] == "Namespaced"
-            )
+
+def _check_version(definition: Obj) -> None:
+    if definition["apiVersion"] != V1:
+        name = metadata(definition)["name"]
+        raise ValueError(
+            f"{name} is a definition of {definition['apiVersion']}, which Kubernetes 1.22 stopped to serve: "
+            f"convert it to {V1} for the test"
+        )
 
 
 def _namespace(obj: Obj) -> str:
