@@ -9,7 +9,7 @@ where they wait; the world decides when a wait is over, so two runs of a seed ar
 
     machine.py       one incarnation of a foreign process, and its answers to calls of the operating system
     threads.py       threads and what they wait for
-    locks.py         locks and queues
+    locks.py         locks and queues; processes.py: those of multiprocessing
     event_loop.py    asyncio's loop, in a thread
     connections.py   HTTP/1.1 to the API server that the process talks to
     sockets.py       sockets over such connections, for code that blocks; transports.py: for event loops

@@ -30,7 +30,7 @@ from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
 from fathom.sim.foreign.output import ProgramOutput
-from fathom.sim.foreign.threads import ForeignThread, current_thread, new_waiter, park
+from fathom.sim.foreign.threads import ForeignThread, Waiter, current_thread, new_waiter, park
 from fathom.sim.world.outside_guard import watch
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class Machine:
         self.pid: int = 100 + inside.incarnation
         self.address = "10.244.0.7"
         self.signals: dict[signal.Signals, Handler] = {}
+        self.blocked: set[signal.Signals] = set()  # By `pthread_sigmask`.
         self.files: dict[int, ForeignSocket] = {}
         self.socket_timeout_s: float | None = None
         self.ending, self.ended_s = "", 0.0
@@ -138,6 +139,9 @@ class Machine:
         self.loops: list[Any] = []
         self.own_modules = {"__main__": sys.modules["__main__"]}  # What it has of HIDDEN_MODULES.
         self._pending: list[signal.Signals] = []
+        self._held: list[signal.Signals] = []  # Blocked, or waited for by `sigwait`.
+        self._sigwait: tuple[set[signal.Signals], Waiter] | None = None
+        self._pausing: Waiter | None = None
         self._on_exit = on_exit
         self.kernel = contextvars.Context()
         self._read_at_ns, self._reads = 0, 0  # When the clock was read last, and how often at that moment.
@@ -240,6 +244,11 @@ class Machine:
         if number is signal.SIGKILL:
             self.exit(Killed("SIGKILL"))
             return
+        if number in self.blocked or (self._sigwait is not None and number in self._sigwait[0]):
+            self._held.append(number)
+            if self._sigwait is not None:
+                self._sigwait[1].wake()
+            return
         if self.signals.get(number) is IGNORED:
             return
         if number not in self.signals and number is signal.SIGTERM:
@@ -265,6 +274,27 @@ class Machine:
                 raise KeyboardInterrupt
             if handler is not None:
                 handler(number, None)
+            if self._pausing is not None:
+                self._pausing.done = True
+
+    def pause(self) -> None:
+        """As `signal.pause`: until a handler has run."""
+        self._pausing = new_waiter()
+        try:
+            park(self._pausing)
+        finally:
+            self._pausing = None
+
+    def wait_for_signal(self, wanted: set[signal.Signals]) -> signal.Signals:
+        """As `signal.sigwait`: its handler is not called."""
+        while not (found := [number for number in self._held if number in wanted]):
+            self._sigwait = (wanted, new_waiter())
+            try:
+                park(self._sigwait[1])
+            finally:
+                self._sigwait = None
+        self._held.remove(found[0])
+        return found[0]
 
     # Names and files.
 
@@ -272,6 +302,8 @@ class Machine:
         """The address of a server that the process can reach. Raises what the operating system would."""
         if host in API_NAMES:
             return API_ADDRESS, port
+        if host in {self.name, self.address}:
+            host = "localhost"
         if host in {"localhost", "127.0.0.1", "::1"}:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
         hint = f"the world has no host {host!r}, only its API server: {', '.join(sorted(API_NAMES))}"
@@ -284,7 +316,9 @@ class Machine:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, number))]
 
     def resolve_name(self, name: str) -> str:
-        return "127.0.0.1" if name == "localhost" else self.resolve(name, 0)[0]
+        if name == "localhost":
+            return "127.0.0.1"
+        return self.address if name == self.name else self.resolve(name, 0)[0]
 
     def open_file(self, sock: ForeignSocket) -> int:
         number = (1 << 20) + next(self._file)

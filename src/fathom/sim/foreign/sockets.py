@@ -49,9 +49,11 @@ class ForeignSocket(socket.socket):
     def __new__(cls, *_: Any, **__: Any) -> ForeignSocket:
         return super().__new__(cls)
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: Any = None) -> None:  # noqa: A002
         """Of the process that runs now: `socket.socket(...)` in a foreign process comes here."""
         machine = running_machine()
+        self._family = socket.AddressFamily(family) if family > 0 else socket.AF_INET
+        self._sends_datagrams = bool(type > 0 and type & socket.SOCK_DGRAM)
         self._machine = machine
         self._number = machine.open_file(self)
         self._timeout_s: float | None = machine.socket_timeout_s
@@ -66,6 +68,11 @@ class ForeignSocket(socket.socket):
     # Connecting.
 
     def connect(self, address: Any) -> None:
+        if self._family == socket.AF_UNIX:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        if self._sends_datagrams:  # Needs nobody on the other side.
+            self._peer = (str(address[0]), int(address[1]))
+            return
         host, port = self._machine.resolve(str(address[0]), int(address[1]))
         if self._connection is None:
             self._connection = Connection(self._machine, self._arrived)
@@ -156,8 +163,13 @@ class ForeignSocket(socket.socket):
         self._connection.feed(bytes(data))
 
     def send(self, data: Any, flags: int = 0) -> int:
-        self.sendall(data)
+        if not self._sends_datagrams:
+            self.sendall(data)
         return len(data)
+
+    def sendto(self, data: Any, *_: Any) -> int:
+        """Datagrams to hosts that do not exist are lost: metrics and logs, most of them."""
+        return self.send(data)
 
     # Everything else of a socket.
 
@@ -237,11 +249,11 @@ class ForeignSocket(socket.socket):
 
     @property
     def family(self) -> Any:
-        return socket.AF_INET
+        return self._family
 
     @property
     def type(self) -> Any:
-        return socket.SOCK_STREAM
+        return socket.SOCK_DGRAM if self._sends_datagrams else socket.SOCK_STREAM
 
     @property
     def proto(self) -> int:

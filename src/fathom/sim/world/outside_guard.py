@@ -11,6 +11,7 @@ calls get the answers of its own virtual machine instead.
 
 from __future__ import annotations
 
+import multiprocessing.process  # noqa: F401 - draws a random number when it is imported: not while a world runs
 import os
 import random
 import secrets
