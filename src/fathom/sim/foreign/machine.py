@@ -29,6 +29,8 @@ from greenlet import GreenletExit
 from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
+from fathom.sim.foreign.connections import Connection
+from fathom.sim.foreign.hosts import HostConnection, Hosts, answer_of
 from fathom.sim.foreign.output import ProgramOutput
 from fathom.sim.foreign.threads import ForeignThread, Waiter, current_thread, new_waiter, park
 from fathom.sim.world.outside_guard import watch
@@ -56,7 +58,21 @@ READS_PER_MOMENT = 10_000
 # its own. So is the `__main__` of a program that is run as a script.
 HIDDEN_MODULES = ("pytest", "unittest", "__main__")
 
+
+def to_do_host(host: str) -> str:
+    return (
+        f"What to do: if it speaks HTTP, let the test answer for it, operator.serve({host!r}, function); "
+        "else replace what talks to it in the test"
+    )
+
+
+def _own_address(host: str) -> str | None:
+    """A host that is named by its address."""
+    return "127.0.0.1" if host == "localhost" else host if host[:1].isdigit() else None
+
+
 Handler = Callable[..., object]
+OnData = Callable[[bytes | OSError], None]
 IGNORED: Any = signal.SIG_IGN
 
 
@@ -115,6 +131,7 @@ class Machine:
         *,
         argv: Sequence[str],
         environment: dict[bytes, bytes],
+        hosts: Hosts,
         on_exit: Callable[[BaseException | None], None],
     ) -> None:
         self.inside = inside
@@ -129,6 +146,8 @@ class Machine:
         self.address = "10.244.0.7"
         self.signals: dict[signal.Signals, Handler] = {}
         self.blocked: set[signal.Signals] = set()  # By `pthread_sigmask`.
+        self._hosts = hosts
+        self._hosts_at: dict[str, str] = {}  # Address -> name, of those that were asked for.
         self.files: dict[int, ForeignSocket] = {}
         self.socket_timeout_s: float | None = None
         self.ending, self.ended_s = "", 0.0
@@ -302,12 +321,31 @@ class Machine:
         """The address of a server that the process can reach. Raises what the operating system would."""
         if host in API_NAMES:
             return API_ADDRESS, port
-        if host in {self.name, self.address}:
-            host = "localhost"
-        if host in {"localhost", "127.0.0.1", "::1"}:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        hint = f"the world has no host {host!r}, only its API server: {', '.join(sorted(API_NAMES))}"
+        if host in self._hosts_at or answer_of(self._hosts, host) is not None:
+            return self._address_of(host), port
+        if host in {"localhost", "127.0.0.1", "::1", self.name, self.address}:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connection refused. {to_do_host('localhost')}")
+        hint = f"the world has no host {host!r}, only its API server. {to_do_host(host)}"
         raise socket.gaierror(socket.EAI_NONAME, hint)
+
+    def _address_of(self, host: str) -> str:
+        """Of a host that the test answers for."""
+        if host in self._hosts_at:
+            return host
+        known = next((address for address, name in self._hosts_at.items() if name == host), None)
+        address = known or _own_address(host) or f"10.97.0.{len(self._hosts_at) + 1}"
+        self._hosts_at[address] = host
+        return address
+
+    def connection_to(
+        self, address: str, port: int, on_data: Callable[[bytes | OSError], None]
+    ) -> Connection:
+        """To an address that `resolve` returned."""
+        host = self._hosts_at.get(address)
+        answer = None if host is None else answer_of(self._hosts, host)
+        if host is None or answer is None:
+            return Connection(self, on_data)
+        return HostConnection(self, on_data, host, port, answer)
 
     def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> list[Any]:
         name = host.decode() if isinstance(host, bytes) else host or "0.0.0.0"
@@ -316,7 +354,7 @@ class Machine:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, number))]
 
     def resolve_name(self, name: str) -> str:
-        if name == "localhost":
+        if name == "localhost" and answer_of(self._hosts, name) is None:
             return "127.0.0.1"
         return self.address if name == self.name else self.resolve(name, 0)[0]
 

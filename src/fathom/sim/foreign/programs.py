@@ -21,11 +21,12 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.foreign import imports, patches, service_account
+from fathom.sim.foreign.hosts import Hosts
 from fathom.sim.foreign.machine import API_ADDRESS, Exited, ForeignDomain, Machine
 from fathom.sim.foreign.service_account import HOME
 from fathom.sim.world.process import SimProcess
@@ -54,51 +55,37 @@ def run_program(
     server: int = 1,
     account: User | None = None,
     env: Mapping[str, str] | None = None,
+    hosts: Hosts | None = None,
     restart: bool | None = None,
 ) -> SimProcess:
     """Start a program as a process: a function, a file or a module. It may be async, or block: what blocks
     waits in virtual time. When it raises it is started again, as a container is. When it ends without an
     error, a file or a module is started again, and a function is not; `restart` decides otherwise."""
-    if callable(main) and module is None:
-        return _start(
-            world,
-            name,
-            main,
-            argv=(name, *args),
-            server=server,
-            account=account,
-            env=env,
-            restart=bool(restart),
-        )
-    run, shown = _runner_of(main, module)
-    return _start(
-        world,
-        name,
-        run,
-        argv=(shown, *args),
-        server=server,
-        account=account,
-        env=env,
-        restart=restart is not False,
-    )
+    run, shown = (main, name) if callable(main) and module is None else _runner_of(main, module)
+    around = Surroundings((shown, *args), server, account, env or {}, hosts or {})
+    return _start(world, name, run, around, restart=not callable(main) if restart is None else restart)
+
+
+class Surroundings(NamedTuple):
+    """What a program finds when it starts."""
+
+    argv: tuple[str, ...]
+    server: int
+    account: User | None
+    env: Mapping[str, str]
+    hosts: Hosts
 
 
 def _start(
-    world: World,
-    name: str,
-    main: Callable[[], Any],
-    *,
-    argv: Sequence[str],
-    server: int,
-    account: User | None,
-    env: Mapping[str, str] | None,
-    restart: bool,
+    world: World, name: str, main: Callable[[], Any], around: Surroundings, *, restart: bool
 ) -> SimProcess:
     patches.install()
 
     def entry(inside: Inside) -> Machine:
-        environment = _environment(name, env or {})
-        machine = Machine(inside, name, argv=argv, environment=environment, on_exit=ended)
+        environment = _environment(name, around.env)
+        machine = Machine(
+            inside, name, argv=around.argv, environment=environment, hosts=around.hosts, on_exit=ended
+        )
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
         process.machines.append(machine)
         machine.take_over()  # The rest of this input is its own; ForeignDomain does it for later ones.
@@ -113,7 +100,7 @@ def _start(
         if not isinstance(error, Exited) and (failed or restart):
             process.doom_s = RESTART_S
 
-    process = world.process(name, entry, server=server, account=account)
+    process = world.process(name, entry, server=around.server, account=around.account)
     process.domain_type = ForeignDomain
     process.shares = False
     return process
@@ -154,6 +141,7 @@ def run_operator(
     server: int = 1,
     account: User | None = None,
     env: Mapping[str, str] | None = None,
+    hosts: Hosts | None = None,
     namespaces: Collection[str] = (),
     peering: str | None = None,
     priority: int | None = None,
@@ -177,7 +165,8 @@ def run_operator(
         )
 
     argv = ("kopf", "run", str(path or module))
-    return _start(world, name, main, argv=argv, server=server, account=account, env=env, restart=True)
+    around = Surroundings(argv, server, account, env or {}, hosts or {})
+    return _start(world, name, main, around, restart=True)
 
 
 def _loader_of(path: str | Path | None, module: str | None) -> Callable[[], object]:

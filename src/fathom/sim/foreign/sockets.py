@@ -13,11 +13,11 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from fathom.sim.foreign.connections import Connection
 from fathom.sim.foreign.threads import new_waiter, park
 from fathom.sim.world.outside_guard import watch
 
 if TYPE_CHECKING:
+    from fathom.sim.foreign.connections import Connection
     from fathom.sim.foreign.machine import Machine
 
 
@@ -75,7 +75,7 @@ class ForeignSocket(socket.socket):
             return
         host, port = self._machine.resolve(str(address[0]), int(address[1]))
         if self._connection is None:
-            self._connection = Connection(self._machine, self._arrived)
+            self._connection = self._machine.connection_to(host, port, self._arrived)
         self._peer = (host, port)
 
     def connect_ex(self, address: Any) -> int:
