@@ -502,7 +502,7 @@ def sets_an_alarm() -> None:
 @pytest.mark.parametrize(
     ("main", "name", "to_do"),
     [
-        (starts_a_process, "subprocess.Popen", "Call the code as a function"),
+        (starts_a_process, "subprocess.Popen", "Let the test answer for it, operator.command"),
         (starts_a_raw_thread, "_thread.start_new_thread", "start it with threading.Thread"),
         (sets_an_alarm, "signal.alarm", "use threading.Timer"),
     ],

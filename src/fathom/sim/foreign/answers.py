@@ -21,7 +21,7 @@ from concurrent.futures import thread as executor_thread
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from fathom.sim.foreign import locks, processes, service_account, sockets, tls
+from fathom.sim.foreign import commands, locks, processes, service_account, sockets, tls
 from fathom.sim.foreign.threads import current_thread
 from fathom.sim.world.outside_guard import refuse
 
@@ -323,7 +323,7 @@ ANSWERS: dict[str, Answer] = {
     "os.uname": lambda machine, original, args, kwargs: os.uname_result(
         ("Linux", machine.name, "6.1.0", "#1", "x86_64")
     ),
-    "subprocess.Popen": refused("subprocess.Popen", TO_DO_PROCESS),
+    "subprocess.Popen": commands.popen,
     "_thread.start_new_thread": refused("_thread.start_new_thread", TO_DO_THREAD),
     "uuid.uuid1": _uuid1,
     "uuid.uuid4": passed,

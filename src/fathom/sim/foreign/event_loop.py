@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import FAR_NS, FAR_S, Domain
+from fathom.sim.foreign.commands import AnsweredTransport, Started, words_of
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.foreign.threads import Waiter, new_waiter, park
 from fathom.sim.foreign.transports import ForeignTransport
@@ -268,6 +269,16 @@ class ForeignLoop(Domain):
         return NobodyCalls()
 
     create_unix_server: Any = create_server
+
+    # Commands.
+
+    async def subprocess_exec(self, protocol_factory: Any, *words: Any, **options: Any) -> Any:
+        started = Started(self._machine, "asyncio.create_subprocess_exec", words_of(words), options)
+        protocol = protocol_factory()
+        return AnsweredTransport(self._machine, self, protocol, started, options), protocol
+
+    async def subprocess_shell(self, protocol_factory: Any, command: Any, **options: Any) -> Any:  # type: ignore[override]
+        return await self.subprocess_exec(protocol_factory, *words_of(command), **options)
 
     async def start_tls(self, transport: Any, protocol: Any, *_: Any, **__: Any) -> Any:
         """TLS is as plain as the rest: see `tls.py`."""

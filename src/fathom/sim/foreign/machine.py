@@ -29,6 +29,7 @@ from greenlet import GreenletExit
 from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
+from fathom.sim.foreign.commands import Commands
 from fathom.sim.foreign.connections import Connection
 from fathom.sim.foreign.hosts import HostConnection, Hosts, answer_of
 from fathom.sim.foreign.output import ProgramOutput
@@ -132,6 +133,7 @@ class Machine:
         argv: Sequence[str],
         environment: dict[bytes, bytes],
         hosts: Hosts,
+        commands: Commands,
         on_exit: Callable[[BaseException | None], None],
     ) -> None:
         self.inside = inside
@@ -146,7 +148,7 @@ class Machine:
         self.address = "10.244.0.7"
         self.signals: dict[signal.Signals, Handler] = {}
         self.blocked: set[signal.Signals] = set()  # By `pthread_sigmask`.
-        self._hosts = hosts
+        self._hosts, self.commands = hosts, commands
         self._hosts_at: dict[str, str] = {}  # Address -> name, of those that were asked for.
         self.files: dict[int, ForeignSocket] = {}
         self.socket_timeout_s: float | None = None

@@ -32,6 +32,7 @@ from fathom.model.objects import Key, Obj, metadata
 from fathom.model.resource import Resource
 from fathom.model.resources import DEFINITIONS
 from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, for_any_operator
+from fathom.sim.foreign.commands import CommandAnswer
 from fathom.sim.foreign.hosts import HostAnswer
 from fathom.sim.foreign.programs import run_operator, run_program
 from fathom.sim.world.fault_menu import Menu
@@ -85,12 +86,13 @@ class OperatorTest:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self._hosts: dict[str, HostAnswer] = {}
+        self._commands: dict[str, CommandAnswer] = {}
         self.folder = folder  # Relative paths begin here: the test's own folder.
 
     def run(self, path: str | Path | None = None, name: str = OPERATOR, **options: Any) -> SimProcess:
         """Start a kopf operator, as `kopf run PATH` does; with `module="my.op"` as `kopf run -m my.op`."""
         file = None if path is None else self.folder / path
-        return run_operator(self.world, name, file, hosts=self._hosts, **options)
+        return run_operator(self.world, name, file, hosts=self._hosts, commands=self._commands, **options)
 
     def run_program(
         self, main: Callable[[], Any] | str | Path | None = None, name: str = OPERATOR, **options: Any
@@ -98,12 +100,17 @@ class OperatorTest:
         """Start any other program: `run_program("main.py", args=["--debug"])` as `python main.py --debug`;
         with `module="my.op"` as `python -m my.op`; or by its main function."""
         program = self.folder / main if isinstance(main, str | Path) else main
-        return run_program(self.world, name, program, hosts=self._hosts, **options)
+        return run_program(self.world, name, program, hosts=self._hosts, commands=self._commands, **options)
 
     def serve(self, host: str, answer: HostAnswer) -> None:
         """Answer for a host that the operator talks to by HTTP. `answer` is called with each request, and
         returns the body, the status, or both: (404, {"message": "no such user"})."""
         self._hosts[host] = answer
+
+    def command(self, name: str, answer: CommandAnswer) -> None:
+        """Answer for a command that the operator starts: helm, openssl. `answer` is called each time, and
+        returns what the command prints, its exit code, or both: (1, "", "no such release")."""
+        self._commands[name] = answer
 
     async def apply(self, manifest: str | Path | Obj, **fields: Any) -> None:
         """Create or update the objects of a file, or one object. `fields` replace those of `spec`."""

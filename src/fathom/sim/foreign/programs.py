@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.foreign import imports, patches, service_account
+from fathom.sim.foreign.commands import Commands
 from fathom.sim.foreign.hosts import Hosts
 from fathom.sim.foreign.machine import API_ADDRESS, Exited, ForeignDomain, Machine
 from fathom.sim.foreign.service_account import HOME
@@ -56,13 +57,14 @@ def run_program(
     account: User | None = None,
     env: Mapping[str, str] | None = None,
     hosts: Hosts | None = None,
+    commands: Commands | None = None,
     restart: bool | None = None,
 ) -> SimProcess:
     """Start a program as a process: a function, a file or a module. It may be async, or block: what blocks
     waits in virtual time. When it raises it is started again, as a container is. When it ends without an
     error, a file or a module is started again, and a function is not; `restart` decides otherwise."""
     run, shown = (main, name) if callable(main) and module is None else _runner_of(main, module)
-    around = Surroundings((shown, *args), server, account, env or {}, hosts or {})
+    around = Surroundings((shown, *args), server, account, env or {}, hosts or {}, commands or {})
     return _start(world, name, run, around, restart=not callable(main) if restart is None else restart)
 
 
@@ -74,6 +76,7 @@ class Surroundings(NamedTuple):
     account: User | None
     env: Mapping[str, str]
     hosts: Hosts
+    commands: Commands
 
 
 def _start(
@@ -84,7 +87,13 @@ def _start(
     def entry(inside: Inside) -> Machine:
         environment = _environment(name, around.env)
         machine = Machine(
-            inside, name, argv=around.argv, environment=environment, hosts=around.hosts, on_exit=ended
+            inside,
+            name,
+            argv=around.argv,
+            environment=environment,
+            hosts=around.hosts,
+            commands=around.commands,
+            on_exit=ended,
         )
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
         process.machines.append(machine)
@@ -142,6 +151,7 @@ def run_operator(
     account: User | None = None,
     env: Mapping[str, str] | None = None,
     hosts: Hosts | None = None,
+    commands: Commands | None = None,
     namespaces: Collection[str] = (),
     peering: str | None = None,
     priority: int | None = None,
@@ -165,7 +175,7 @@ def run_operator(
         )
 
     argv = ("kopf", "run", str(path or module))
-    around = Surroundings(argv, server, account, env or {}, hosts or {})
+    around = Surroundings(argv, server, account, env or {}, hosts or {}, commands or {})
     return _start(world, name, main, around, restart=True)
 
 
