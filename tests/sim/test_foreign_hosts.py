@@ -46,15 +46,17 @@ def test_a_test_answers_for_a_host_by_http_and_https() -> None:
 
     def vault(request: HostRequest) -> Any:
         asked.append(request)
-        return (201, {"id": 7}) if request.method == "POST" else {"path": request.path}
+        made = (201, {"id": 7}, {"Location": "/v1/users/7"})
+        return made if request.method == "POST" else {"path": request.path}
 
     def main(found: list[Any]) -> None:
         found.append(requests.get("http://vault.example.com:8200/v1/secret?version=2", timeout=9).json())
         headers = {"Authorization": "Bearer x"}
         made = httpx.post("https://vault.example.com/v1/users", json={"name": "a"}, headers=headers)
-        found.append((made.status_code, made.json()))
+        found.append((made.status_code, made.json(), made.headers["location"]))
 
-    assert found_by(main, vault_example_com=vault) == [{"path": "/v1/secret"}, (201, {"id": 7})]
+    made = (201, {"id": 7}, "/v1/users/7")
+    assert found_by(main, vault_example_com=vault) == [{"path": "/v1/secret"}, made]
     assert (asked[0].host, asked[0].port, asked[0].query) == ("vault.example.com", 8200, {"version": "2"})
     assert (asked[1].json(), asked[1].headers["authorization"]) == ({"name": "a"}, "Bearer x")
 

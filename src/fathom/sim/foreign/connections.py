@@ -117,7 +117,8 @@ def head(status: int, *headers: str, content_type: str = "application/json") -> 
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = "Unknown"
-    lines = [f"HTTP/1.1 {status} {phrase}", f"Content-Type: {content_type}", *headers, "", ""]
+    typed = [f"Content-Type: {content_type}"] if content_type else []
+    lines = [f"HTTP/1.1 {status} {phrase}", *typed, *headers, "", ""]
     return "\r\n".join(lines).encode()
 
 

@@ -39,8 +39,8 @@ class HostRequest(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.body)
 
 
-# Returns the body of a 200, the status code of an empty answer, or both: (404, {"message": "no such user"}).
-# A dict or a list is sent as JSON. An OSError that it raises breaks the connection.
+# Returns the body of a 200, the status code of an empty answer, or both, and perhaps headers:
+# (201, {"id": 7}, {"Location": "/users/7"}). A dict or a list is sent as JSON. An OSError breaks the connection.
 HostAnswer = Callable[[HostRequest], Any]
 Hosts = Mapping[str, HostAnswer]  # By name or address, or by a pattern: '*.amazonaws.com'.
 
@@ -57,13 +57,14 @@ class HostConnection(Connection):
     async def _serve_one(self, parsed: ParsedRequest) -> None:
         await asyncio.sleep(ANSWER_S)
         try:
-            status, body, content_type = as_reply(self._answers(self._request(parsed)))
+            status, body, headers = as_reply(self._answers(self._request(parsed)))
         except OSError as error:
             self._say(error)
             return
         except Exception as error:
             raise RuntimeError(f"the test's answer for {self._host} failed: {error!r}") from error
-        self._say(head(status, f"Content-Length: {len(body)}", content_type=content_type))
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        self._say(head(status, f"Content-Length: {len(body)}", *lines, content_type=""))
         if parsed.ask.method != "HEAD":
             self._say(body)
         if parsed.last:
@@ -82,12 +83,18 @@ class HostConnection(Connection):
         )
 
 
-def as_reply(answered: Any) -> tuple[int, bytes, str]:
-    status, body = answered if isinstance(answered, tuple) else (200, answered)
-    if isinstance(body, int) and not isinstance(body, bool) and not isinstance(answered, tuple):
-        return body, b"", TEXT
+def as_reply(answered: Any) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers."""
+    if isinstance(answered, int):
+        return answered, b"", {}
+    status, body, *more = answered if isinstance(answered, tuple) else (200, answered)
+    data, content_type = _encoded(body)
+    return status, data, {"Content-Type": content_type, **(more[0] if more else {})}
+
+
+def _encoded(body: Any) -> tuple[bytes, str]:
     if isinstance(body, bytes):
-        return status, body, BYTES
+        return body, BYTES
     if isinstance(body, str):
-        return status, body.encode(), TEXT
-    return status, b"" if body is None else encode_json(body), JSON
+        return body.encode(), TEXT
+    return b"" if body is None else encode_json(body), JSON
