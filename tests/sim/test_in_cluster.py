@@ -42,6 +42,20 @@ def test_the_files_of_the_service_account_are_there_in_a_program_alone() -> None
     assert "KUBERNETES_PORT" not in os.environ
 
 
+def test_a_kubeconfig_of_the_tests_own_user_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/home/me/production")
+    monkeypatch.setattr(
+        kubernetes.config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", "/home/me/production"
+    )  # As where the client was imported with that variable.
+
+    def main(found: list[Any]) -> None:
+        found.append(os.environ.get("KUBECONFIG"))
+        kubernetes.config.load_kube_config()
+        found.append(kubernetes.client.VersionApi().get_code().major)
+
+    assert results_of(main) == [None, "1"]
+
+
 def test_a_program_sees_other_files_as_they_are(tmp_path: Path) -> None:
     def main(found: list[Any]) -> None:
         (tmp_path / "state").write_text("kept")

@@ -148,6 +148,21 @@ def test_a_kind_may_be_defined_by_the_operator_itself(tmp_path: Path) -> None:
     assert violation is None, violation
 
 
+def test_an_operator_that_ends_before_it_defines_its_kind_is_told_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import os\nos.environ['REQUIRED']\n")
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        operator.run("program.py")
+        await operator.apply(OPERATORS / "hello.yaml")
+
+    of = scenario(Menu(processes=("operator",), most=0), name="ends")(story)
+    violation = tell(of, RunPlan(scenario=of.name, seed="1")).violation
+    assert violation is not None
+    assert violation.invariant == "the operator stays up"
+    assert "KeyError: 'REQUIRED'" in violation.message
+
+
 def test_a_definition_of_an_old_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
     old = {
         "apiVersion": "apiextensions.k8s.io/v1beta1",

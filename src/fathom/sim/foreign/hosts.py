@@ -40,7 +40,8 @@ class HostRequest(msgspec.Struct, frozen=True):
 
 
 # Returns the body of a 200, the status code of an empty answer, or both, and perhaps headers:
-# (201, {"id": 7}, {"Location": "/users/7"}). A dict or a list is sent as JSON. An OSError breaks the connection.
+# (201, {"id": 7}, {"Location": "/users/7"}). A dict or a list is sent as JSON. An OSError that it raises
+# breaks the connection.
 HostAnswer = Callable[[HostRequest], Any]
 Hosts = Mapping[str, HostAnswer]  # By name or address, or by a pattern: '*.amazonaws.com'.
 

@@ -31,7 +31,7 @@ from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.resource import Resource
 from fathom.model.resources import DEFINITIONS
-from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, for_any_operator
+from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, StaysUp, for_any_operator
 from fathom.sim.foreign.commands import CommandAnswer
 from fathom.sim.foreign.hosts import HostAnswer
 from fathom.sim.foreign.programs import run_operator, run_program
@@ -156,17 +156,18 @@ class OperatorTest:
 
     async def _served(self, obj: Obj) -> None:
         """Wait until an operator that defines its kinds itself has done so."""
-        with suppress(LookupError):
-            self.resource(obj)
-            return
         until_s = self.world.now_s + DEFINED_WITHIN_S
-        while any(process.machines for process in self.world.engine.processes.values()):
-            with suppress(LookupError):
-                self.resource(obj)
+        while not self._is_served(obj) and self.world.now_s < until_s:
+            if not any(process.machines for process in self.world.engine.processes.values()):
                 return
-            if self.world.now_s > until_s:
-                break
+            for problem in StaysUp().settled(self.world):
+                self.world.broken(StaysUp.name, problem)
             await self.world.sleep(1)
+
+    def _is_served(self, obj: Obj) -> bool:
+        with suppress(LookupError):
+            return bool(self.resource(obj))
+        return False
 
     def _defined(self, group: str, version: str, kind: str) -> Resource | None:
         """By a definition that the test or the operator applied."""

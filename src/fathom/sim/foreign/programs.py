@@ -39,7 +39,14 @@ RESTART_S = 10.0
 # Would lead out of the world, or to another cluster; or tell the program that it is being tested.
 NOT_INHERITED = frozenset(
     {
-        *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+        *(
+            "KUBECONFIG",
+            "KUBERNETES_SERVICE_HOST",
+            "KUBERNETES_SERVICE_PORT",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+        ),
         *("http_proxy", "https_proxy", "all_proxy", "SSL_CERT_FILE"),
         *("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER"),
     }
@@ -118,6 +125,7 @@ def _start(
 def _whole(main: Callable[[], Any]) -> Any:
     patches.install()  # For modules that were imported since.
     imports.forget_shared_packages()
+    service_account.use_own_kubeconfig()
     result = main()
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 
@@ -133,7 +141,7 @@ def _how_it_ended(error: BaseException | None) -> str:
 
 def _environment(name: str, more: Mapping[str, str]) -> dict[bytes, bytes]:
     environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
-    own = {"HOME": str(HOME), "KUBECONFIG": str(HOME / ".kube/config"), "HOSTNAME": name, "TZ": "UTC"}
+    own = {"HOME": str(HOME), "HOSTNAME": name, "TZ": "UTC"}
     whole = {**environment, **service_account.variables(API_ADDRESS), **own, **more}
     return {os.fsencode(key): os.fsencode(value) for key, value in whole.items()}
 

@@ -1,11 +1,13 @@
 """What a Pod's process finds of its cluster: variables, and the files of its service account.
 
-The files are real ones, in another place; calls that open them or look at them are led there.
+The files are real ones, in another place; calls that open them or look at them are led there. For programs
+that know no other way there is a kubeconfig in their home, too.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,12 @@ FILES = str(HOME / "serviceaccount")
 
 # The second is where the first, a symbolic link in most images, leads to.
 MOUNTED = ("/var/run/secrets/kubernetes.io/serviceaccount", "/run/secrets/kubernetes.io/serviceaccount")
+
+CLIENTS = tuple(
+    f"{client}.{module}"
+    for client in ("kubernetes", "kubernetes_asyncio")
+    for module in ("config", "config.kube_config")
+)
 
 # Of `os`.
 CALLS_WITH_A_PATH = ("open", "stat", "lstat", "access", "listdir", "scandir")
@@ -31,6 +39,13 @@ def variables(address: str) -> dict[str, str]:
         "KUBERNETES_PORT": f"tcp://{address}:443",
         "KUBERNETES_PORT_443_TCP": f"tcp://{address}:443",
     }
+
+
+def use_own_kubeconfig() -> None:
+    """The official clients read KUBECONFIG when they are imported, which may have been in the test."""
+    for name in CLIENTS:
+        if name in sys.modules:
+            vars(sys.modules[name])["KUBE_CONFIG_DEFAULT_LOCATION"] = str(HOME / ".kube/config")
 
 
 def led(machine: Machine, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
