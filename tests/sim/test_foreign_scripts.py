@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -182,3 +183,31 @@ if __name__ == "__main__":
     )
     assert ran(tmp_path, lambda operator: operator.run_program("main.py"), crash=True).violation is None
     assert said(tmp_path) == ["begins", "begins"]
+
+
+def test_what_a_program_configures_of_logging_ends_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Handlers do not add up over starts, and nothing stays disabled for the next test."""
+    write(
+        tmp_path,
+        """
+import logging, logging.config, sys, time
+
+logging.config.dictConfig({
+    "version": 1,
+    "handlers": {"out": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout"}},
+    "root": {"handlers": ["out"], "level": "DEBUG"},
+})
+logging.getLogger("mine").addHandler(logging.StreamHandler(sys.stderr))
+say(len(logging.getLogger("mine").handlers), len(logging.root.handlers))
+time.sleep(1000)
+    """,
+    )
+    before = logging.getLogger("kopf.objects")
+    handlers, level = list(logging.root.handlers), logging.root.level
+    assert ran(tmp_path, lambda operator: operator.run_program("main.py"), crash=True).violation is None
+    assert said(tmp_path) == ["1 1", "1 1"]
+    assert (logging.root.handlers, logging.root.level, before.disabled) == (handlers, level, False)
+    logging.getLogger("mine").warning("heard")
+    assert "heard" in caplog.text

@@ -32,6 +32,7 @@ from fathom.sim.foreign import answers
 from fathom.sim.foreign.commands import Commands
 from fathom.sim.foreign.connections import Connection
 from fathom.sim.foreign.hosts import HostConnection, Hosts, answer_of
+from fathom.sim.foreign.logs import LoggingState
 from fathom.sim.foreign.output import ProgramOutput
 from fathom.sim.foreign.threads import ForeignThread, Waiter, current_thread, new_waiter, park
 from fathom.sim.world.outside_guard import watch
@@ -134,6 +135,7 @@ class Machine:
         environment: dict[bytes, bytes],
         hosts: Hosts,
         commands: Commands,
+        logs: LoggingState,
         on_exit: Callable[[BaseException | None], None],
     ) -> None:
         self.inside = inside
@@ -148,7 +150,7 @@ class Machine:
         self.address = "10.244.0.7"
         self.signals: dict[signal.Signals, Handler] = {}
         self.blocked: set[signal.Signals] = set()  # By `pthread_sigmask`.
-        self._hosts, self.commands = hosts, commands
+        self._hosts, self.commands, self._logs = hosts, commands, logs
         self._hosts_at: dict[str, str] = {}  # Address -> name, of those that were asked for.
         self.files: dict[int, ForeignSocket] = {}
         self.socket_timeout_s: float | None = None
@@ -393,6 +395,7 @@ class Machine:
         finally:
             sys.unraisablehook = unraisable
             logging.disable(disabled)
+            self._logs.restore()
             watch.owner = owner
 
     def _end_all(self) -> None:

@@ -28,6 +28,7 @@ from fathom.seams.process import Inside
 from fathom.sim.foreign import imports, patches, service_account
 from fathom.sim.foreign.commands import Commands
 from fathom.sim.foreign.hosts import Hosts
+from fathom.sim.foreign.logs import LoggingState
 from fathom.sim.foreign.machine import API_ADDRESS, Exited, ForeignDomain, Machine
 from fathom.sim.foreign.service_account import HOME
 from fathom.sim.world.process import SimProcess
@@ -90,8 +91,11 @@ def _start(
     world: World, name: str, main: Callable[[], Any], around: Surroundings, *, restart: bool
 ) -> SimProcess:
     patches.install()
+    logs = LoggingState()
 
     def entry(inside: Inside) -> Machine:
+        if process.machines:
+            logs.restore()
         environment = _environment(name, around.env)
         machine = Machine(
             inside,
@@ -100,6 +104,7 @@ def _start(
             environment=environment,
             hosts=around.hosts,
             commands=around.commands,
+            logs=logs,
             on_exit=ended,
         )
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
