@@ -311,3 +311,16 @@ def test_two_interpreters_start_the_watches_of_several_kinds_in_one_order(tmp_pa
 def test_an_operator_that_loops_over_a_set_of_strings_needs_a_fixed_hash_seed(tmp_path: Path) -> None:
     assert mismatches(tmp_path, OF_A_SET) == "2 mismatches"
     assert mismatches(tmp_path, OF_A_SET, PYTHONHASHSEED="0") == "0 mismatches"
+
+
+def test_a_report_has_what_the_program_printed_last(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("print('waiting for the database')\nimport time\ntime.sleep(1e6)\n")
+
+    async def story(world: World) -> None:
+        OperatorTest(world, tmp_path).run_program("program.py")
+        await world.sleep(5)
+        raise AssertionError("not ready")
+
+    of = judged(scenario(Menu(processes=("operator",), most=0), name="printed")(story))
+    said = as_lines(report(of, plan_of(of, "1"))[0])
+    assert "  waiting for the database" in said[said.index("What operator printed last:") :]

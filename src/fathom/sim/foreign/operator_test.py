@@ -60,6 +60,8 @@ BEFORE_A_WRITE_S = 8.0
 DEFINED_WITHIN_S = 300.0
 V1 = "apiextensions.k8s.io/v1"
 
+LINES_SHOWN = 10  # Of what a program printed.
+
 CALM_SEED = "calm"
 
 HOW_TO_READ = (
@@ -251,23 +253,44 @@ def operator_scenario(
 
 def judged(of: Scenario) -> Scenario:
     """The scenario with the invariants of any operator, besides its own."""
+    words = LastWords()
     return msgspec.structs.replace(
-        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: _how_to_read()
+        of,
+        checkers=_OperatorCheckers(of, words),
+        tale=lambda chronicle, began_ns: (*_how_to_read(), *words.lines()),
     )
+
+
+class LastWords(Checker):
+    """What the programs of the last run printed: for its report."""
+
+    name = "the last words of programs"  # Checks nothing.
+
+    def begin(self, world: World) -> None:
+        self._processes = world.engine.processes
+
+    def lines(self) -> Iterator[str]:
+        for process in self._processes.values():
+            spoken = [machine for machine in process.machines if machine.last_lines]
+            if spoken:
+                yield ""
+                yield f"What {process.name} printed last:"
+                yield from (f"  {line}" for line in spoken[-1].last_lines[-LINES_SHOWN:])
 
 
 class _OperatorCheckers:
     """Makes the checkers of each run. Before the first one it runs the scenario once without faults: what the
     operator makes then is what it means to make."""
 
-    def __init__(self, of: Scenario) -> None:
+    def __init__(self, of: Scenario, words: LastWords) -> None:
         self._scenario = of
+        self._words = words
         self._calm: Mapping[Role, int] | None = None
 
     def __call__(self) -> Sequence[Checker]:
         if self._calm is None:
             self._calm = self._without_faults()
-        return (*for_any_operator(self._calm), *self._scenario.checkers())
+        return (*for_any_operator(self._calm), self._words, *self._scenario.checkers())
 
     def _without_faults(self) -> Mapping[Role, int]:
         counting = NothingIsMadeTwice(None)
