@@ -266,6 +266,9 @@ class LastWords(Checker):
 
     name = "the last words of programs"  # Checks nothing.
 
+    def __init__(self) -> None:
+        self._processes: Mapping[str, SimProcess] = {}
+
     def begin(self, world: World) -> None:
         self._processes = world.engine.processes
 
