@@ -324,3 +324,44 @@ def test_a_report_has_what_the_program_printed_last(tmp_path: Path) -> None:
     of = judged(scenario(Menu(processes=("operator",), most=0), name="printed")(story))
     said = as_lines(report(of, plan_of(of, "1"))[0])
     assert "  waiting for the database" in said[said.index("What operator printed last:") :]
+
+
+WAITS_FOR_ITS_PODS = """
+import kopf, kubernetes, time
+
+@kopf.on.create("example.dev", "v1", "greetings")
+def serve(name, namespace, patch, **_):
+    labels = {"app": name}
+    container = {"name": "main", "image": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    apps = kubernetes.client.AppsV1Api()
+    try:
+        apps.create_namespaced_deployment(namespace, {"metadata": {"name": name}, "spec": spec})
+    except kubernetes.client.ApiException as error:
+        if error.status != 409:
+            raise
+    while apps.read_namespaced_deployment(name, namespace).status.ready_replicas != 2:
+        time.sleep(5)
+    patch.metadata.annotations["example.dev/ready"] = "yes"
+"""
+
+
+def test_pods_run_where_the_test_asks_for_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(WAITS_FOR_ITS_PODS)
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        operator.run_cluster()
+        await operator.apply(OPERATORS / "greeting-crd.yaml")
+        operator.run("program.py")
+        await operator.apply(OPERATORS / "hello.yaml")
+        await operator.recover()
+        hello = operator.get("greetings.example.dev", "hello") or {}
+        assert hello["metadata"]["annotations"]["example.dev/ready"] == "yes"
+        assert [pod["status"]["phase"] for pod in operator.list("pods")] == ["Running", "Running"]
+
+    of = judged(scenario(MENU, name="with-a-cluster")(story))
+    for seed in ("1", "2"):
+        violation = tell(of, plan_of(of, seed)).violation
+        assert violation is None, violation

@@ -14,7 +14,6 @@ from fathom.seams.seam import Ask
 from fathom.sim.checkers.at_rest import AtRest, Objects
 from fathom.sim.checkers.fights import NoFightIsNamed
 from fathom.sim.checkers.objects import NothingIsOrphaned, ObjectsKeepTheirIdentity
-from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
@@ -197,9 +196,8 @@ class NoHotLoop(AtRest):
         world.engine.listeners.append(self)
 
     def arrived(self, exchange: Exchange) -> None:
-        who = exchange.process.name
-        if who != DRIVER and who not in {server.name for server in self._world.servers}:
-            self.sent(who, exchange.ask, self._world.now_s)
+        if exchange.process.machines:  # A program's; those of the cluster renew leases.
+            self.sent(exchange.process.name, exchange.ask, self._world.now_s)
 
     def sent(self, who: str, ask: Ask, at_s: float) -> None:
         what = f"{ask.method} {ask.target.partition('?')[0]}"

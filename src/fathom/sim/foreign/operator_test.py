@@ -104,6 +104,13 @@ class OperatorTest:
         program = self.folder / main if isinstance(main, str | Path) else main
         return run_program(self.world, name, program, hosts=self._hosts, commands=self._commands, **options)
 
+    def run_cluster(self, nodes: int = 2) -> None:
+        """Start a scheduler, the controllers of Deployments, Jobs and the like, and nodes: Pods run, without
+        containers. Without it objects are stored and nothing acts on them but garbage collection."""
+        from fathom.sim.scenarios.real import run_real_cluster  # noqa: PLC0415 - few tests need all of it
+
+        run_real_cluster(self.world, nodes=[f"node-{number}" for number in range(1, nodes + 1)], spare=False)
+
     def serve(self, host: str, answer: HostAnswer) -> None:
         """Answer for a host that the operator talks to by HTTP. `answer` is called with each request, and
         returns the body, the status, or both: (404, {"message": "no such user"})."""
