@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import http.server
+import importlib
 import multiprocessing
 import os
 import platform
@@ -12,10 +13,12 @@ import queue
 import sched
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any
 
 import kubernetes
@@ -210,3 +213,26 @@ def test_no_program_starts_a_process(name: str, call: Callable[[], object]) -> N
     violation = run(story).violation
     assert violation is not None
     assert violation.message.startswith(f"{name} was called:\n")
+
+
+def test_a_client_that_connects_from_c_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that stands for psycopg2, imported by the program."""
+    (tmp_path / "psycopg2.py").write_text(
+        "def _connect(dsn): return 'connected'\ndef connect(dsn): return _connect(dsn)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "psycopg2", raising=False)
+
+    def main() -> None:
+        importlib.import_module("psycopg2").connect("host=db")
+
+    async def story(world: World) -> None:
+        run_program(world, "program", main)
+        await world.sleep(5)
+
+    violation = run(story).violation
+    assert violation is not None
+    assert violation.message.startswith("psycopg2._connect was called:\n")
+    assert "Replace it in the test by an object that answers." in violation.message
+    assert sys.modules["psycopg2"].connect("host=db") == "connected"
+    monkeypatch.delitem(sys.modules, "psycopg2")

@@ -14,6 +14,7 @@ where they wait; the world decides when a wait is over, so two runs of a seed ar
     connections.py   HTTP/1.1 to the API server that the process talks to
     hosts.py         other hosts, which the test answers for; commands.py: child processes, likewise
     sockets.py       sockets over such connections, for code that blocks; transports.py: for event loops
+    native_clients.py   clients that connect from C, which are refused
     patches.py       how calls of the standard library reach the machine
     service_account.py  what a Pod finds of its cluster; tls.py: https, which is plain here
     imports.py       a program as a new interpreter would import it, at each start

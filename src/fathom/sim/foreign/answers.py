@@ -21,7 +21,7 @@ from concurrent.futures import thread as executor_thread
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from fathom.sim.foreign import commands, locks, processes, service_account, sockets, tls
+from fathom.sim.foreign import commands, locks, native_clients, processes, service_account, sockets, tls
 from fathom.sim.foreign.threads import current_thread
 from fathom.sim.world.outside_guard import refuse
 
@@ -319,6 +319,7 @@ ANSWERS: dict[str, Answer] = {
         )
         for name in processes.QUEUES
     },
+    **{name: refused(name, native_clients.TO_DO) for name in native_clients.NAMES},
     "multiprocessing.connection.wait": processes.wait,
     "os.uname": lambda machine, original, args, kwargs: os.uname_result(
         ("Linux", machine.name, "6.1.0", "#1", "x86_64")

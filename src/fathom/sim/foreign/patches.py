@@ -37,7 +37,7 @@ from typing import Any
 
 import uvloop
 
-from fathom.sim.foreign import answers, processes, service_account
+from fathom.sim.foreign import answers, native_clients, processes, service_account
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.world.outside_guard import lenient, original_of, replace_for_good, watch
 
@@ -102,6 +102,7 @@ def install() -> None:
         _replace_clock_of_datetime()
         _replace_new_of_socket()
         _replace_local()
+        native_clients.install()
         selectors.PollSelector._selector_cls = staticmethod(select.poll)  # type: ignore[attr-defined]
     new = [name for name in list(sys.modules) if name not in _seen]
     for name in new:
