@@ -43,9 +43,9 @@ def test_the_files_of_the_service_account_are_there_in_a_program_alone() -> None
 
 
 def test_a_kubeconfig_of_the_tests_own_user_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", "/home/me/production")
+    monkeypatch.setenv("KUBECONFIG", "elsewhere/production")
     monkeypatch.setattr(
-        kubernetes.config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", "/home/me/production"
+        kubernetes.config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", "elsewhere/production"
     )  # As where the client was imported with that variable.
 
     def main(found: list[Any]) -> None:

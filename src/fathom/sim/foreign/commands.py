@@ -40,7 +40,7 @@ CommandAnswer = Callable[[Command], Any]
 Commands = Mapping[str, CommandAnswer]  # By the name of the program, without its path.
 
 
-class Started:
+class StartedCommand:
     """One call of a command, whose answer is asked for once."""
 
     def __init__(self, machine: Machine, kind: str, words: list[str], options: Mapping[str, Any]) -> None:
@@ -87,7 +87,7 @@ def popen(machine: Machine, original: Any, args: tuple[Any, ...], kwargs: dict[s
     this, *rest = args
     command = rest[0] if rest else kwargs["args"]
     this._child_created = False  # Read when it is collected.
-    started = Started(machine, "subprocess.Popen", words_of(command), kwargs)
+    started = StartedCommand(machine, "subprocess.Popen", words_of(command), kwargs)
     this.__class__ = AnsweredPopen
     this.begin(machine, command, started, kwargs)
 
@@ -98,7 +98,9 @@ TEXT_OPTIONS = ("text", "universal_newlines", "encoding", "errors")
 class AnsweredPopen(subprocess.Popen):  # type: ignore[type-arg]
     """Made of a Popen that is being initialised."""
 
-    def begin(self, machine: Machine, command: Any, started: Started, options: Mapping[str, Any]) -> None:
+    def begin(
+        self, machine: Machine, command: Any, started: StartedCommand, options: Mapping[str, Any]
+    ) -> None:
         self.args, self.pid, self.returncode = command, machine.pid + 1000, None
         self._machine, self._started, self._options = machine, started, options
         self._is_text = any(
@@ -160,7 +162,9 @@ STREAMS = ("stdin", "stdout", "stderr")
 class AnsweredTransport(asyncio.SubprocessTransport):
     """What `loop.subprocess_exec` returns."""
 
-    def __init__(self, machine: Machine, loop: Any, protocol: Any, started: Started, options: Any) -> None:
+    def __init__(
+        self, machine: Machine, loop: Any, protocol: Any, started: StartedCommand, options: Any
+    ) -> None:
         super().__init__()
         self._loop, self._protocol, self._started, self._options = loop, protocol, started, options
         self._pid, self._code = machine.pid + 1000, loop.create_future()

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import FAR_NS, FAR_S, Domain
-from fathom.sim.foreign.commands import AnsweredTransport, Started, words_of
+from fathom.sim.foreign.commands import AnsweredTransport, StartedCommand, words_of
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.foreign.threads import Waiter, new_waiter, park
 from fathom.sim.foreign.transports import ForeignTransport
@@ -273,7 +273,7 @@ class ForeignLoop(Domain):
     # Commands.
 
     async def subprocess_exec(self, protocol_factory: Any, *words: Any, **options: Any) -> Any:
-        started = Started(self._machine, "asyncio.create_subprocess_exec", words_of(words), options)
+        started = StartedCommand(self._machine, "asyncio.create_subprocess_exec", words_of(words), options)
         protocol = protocol_factory()
         return AnsweredTransport(self._machine, self, protocol, started, options), protocol
 
