@@ -14,6 +14,7 @@ import sched
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
-import kubernetes
+import kubernetes.dynamic
 import pytest
 import uvloop
 from tests.sim.test_foreign_programs import results_of, run
@@ -159,6 +160,34 @@ def test_a_program_that_waits_for_a_signal_gets_it(blocks: bool) -> None:
 
     assert run(story).violation is None
     assert told == [(signal.SIGTERM, 6.0)] if blocks else told == ["handled", 6.0]
+
+
+# Files that would outlive a run.
+
+
+def test_each_start_has_an_empty_temporary_folder_of_its_own() -> None:
+    def main(found: list[Any]) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            found.append(Path(file.name).parent == Path(tempfile.gettempdir()))
+        cache = Path(tempfile.gettempdir(), "cache.json")
+        found.append(cache.exists())
+        cache.write_text("{}")
+        found.append(str(cache))
+
+    first, second = results_of(main), results_of(main)
+    assert first == second
+    assert first[:2] == [True, False]
+    assert not Path(first[2]).parent.exists()
+
+
+def test_the_dynamic_client_asks_the_server_of_this_run_for_its_kinds() -> None:
+    def main(found: list[Any]) -> None:
+        kubernetes.config.load_kube_config()
+        client = kubernetes.dynamic.DynamicClient(kubernetes.client.ApiClient())
+        found.append(client.resources.get(api_version="v1", kind="ConfigMap").name)
+        found.append(len(os.listdir(tempfile.gettempdir())))
+
+    assert results_of(main) == ["configmaps", 1]
 
 
 # The machine, and who else is on the network.

@@ -341,6 +341,8 @@ ANSWERS: dict[str, Answer] = {
     ),
     "socket.socket": refused("socket.socket", TO_DO_SOCKET),
     "socket.socketpair": refused("socket.socketpair", TO_DO_SOCKET),
+    "tempfile.gettempdir": constant(lambda machine: machine.temporary_folder()),
+    "tempfile.gettempdirb": constant(lambda machine: os.fsencode(machine.temporary_folder())),
     "platform.node": constant(lambda machine: machine.name),
     "getpass.getuser": constant(lambda machine: "operator"),
     "select.poll": lambda machine, original, args, kwargs: sockets.Poll(machine),

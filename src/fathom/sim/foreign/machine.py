@@ -10,7 +10,9 @@ import contextvars
 import errno
 import logging
 import os
+import posix
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -19,8 +21,9 @@ import traceback
 import warnings
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +52,9 @@ API_NAMES = frozenset(
         "kubernetes.default.svc.cluster.local",
     }
 )
+
+# Not by `tempfile`, which draws random numbers when it is first asked.
+OWN_TEMPORARY_FOLDERS = Path(os.environ.get("TMPDIR", "/tmp"), f"fathom-programs-{os.getuid()}")
 
 LINES_SHOWN = 20  # Of what a program printed: a traceback has about as many.
 
@@ -160,6 +166,7 @@ class Machine:
         self.threads: list[ForeignThread] = []  # Those that have not ended.
         self.main: ForeignThread | None = None
         self.loops: list[Any] = []
+        self._temporary: Path | None = None
         self.own_modules = {"__main__": sys.modules["__main__"]}  # What it has of HIDDEN_MODULES.
         self._pending: list[signal.Signals] = []
         self._held: list[signal.Signals] = []  # Blocked, or waited for by `sigwait`.
@@ -362,6 +369,18 @@ class Machine:
             return "127.0.0.1"
         return self.address if name == self.name else self.resolve(name, 0)[0]
 
+    def temporary_folder(self) -> str:
+        """Of this incarnation alone, and empty at first: a cache that another run left there would make this
+        one differ. The official dynamic client has one, by the address of its server."""
+        if self._temporary is None:
+            self._temporary = (
+                OWN_TEMPORARY_FOLDERS / str(posix.getpid()) / f"{self.name}-{self.inside.incarnation}"
+            )
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            OWN_TEMPORARY_FOLDERS.mkdir(mode=0o700, exist_ok=True)
+            self._temporary.mkdir(parents=True)
+        return str(self._temporary)
+
     def open_file(self, sock: ForeignSocket) -> int:
         number = (1 << 20) + next(self._file)
         self.files[number] = sock
@@ -408,3 +427,7 @@ class Machine:
         self.threads.clear()
         self.files.clear()
         self.loops.clear()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            with suppress(OSError):  # Another machine has one beside it.
+                self._temporary.parent.rmdir()

@@ -27,6 +27,7 @@ import signal
 import socket
 import ssl
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -62,6 +63,7 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (socket, ("gethostname", "getfqdn", "getaddrinfo", "gethostbyname", "socketpair")),
     (socket, ("getdefaulttimeout", "setdefaulttimeout")),
     (platform, ("node",)),
+    (tempfile, ("gettempdir", "gettempdirb")),
     (getpass, ("getuser",)),
     (select, ("poll", "select")),
     (threading, ("Lock", "RLock", "current_thread", "main_thread", "get_ident", "get_native_id")),
