@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes.dynamic
+import kubernetes.stream
 import pytest
 import uvloop
 from tests.sim.test_foreign_programs import results_of, run
@@ -91,6 +92,17 @@ def test_queues_and_events_of_multiprocessing_wait_in_virtual_time() -> None:
         found.append((stop.wait(5), time.monotonic()))
 
     assert results_of(main) == [("late", 4.0), 6.0, (False, 11.0)]
+
+
+def test_a_pipe_that_is_empty_is_waited_for_in_virtual_time() -> None:
+    def main(found: list[Any]) -> None:
+        reading, writing = os.pipe()
+        threading.Timer(5, lambda: os.write(writing, b"x")).start()
+        found.append((os.read(reading, 10), time.monotonic()))
+        os.close(reading)
+        os.close(writing)
+
+    assert results_of(main) == [(b"x", 6.0)]
 
 
 # Clocks that were taken before: as a default, and by number.
@@ -242,6 +254,18 @@ def test_no_program_starts_a_process(name: str, call: Callable[[], object]) -> N
     violation = run(story).violation
     assert violation is not None
     assert violation.message.startswith(f"{name} was called:\n")
+
+
+def test_a_command_in_a_pod_that_is_not_there_is_refused_as_by_a_server() -> None:
+    def main(found: list[Any]) -> None:
+        kubernetes.config.load_kube_config()
+        execute = kubernetes.client.CoreV1Api().connect_get_namespaced_pod_exec
+        try:
+            kubernetes.stream.stream(execute, "absent", "default", command=["ls"], stdout=True)
+        except kubernetes.client.ApiException as error:
+            found.append("404 Not Found" in str(error))
+
+    assert results_of(main) == [True]
 
 
 def test_a_client_that_connects_from_c_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,18 @@ def test_commands_of_an_event_loop() -> None:
     assert found == [((b"installed web with values for me\n", b""), 0), (b"no such release\n", 1)]
 
 
+def test_what_libraries_look_for_and_do_without_is_not_there() -> None:
+    def main(found: list[Any]) -> None:
+        try:
+            subprocess.Popen(["git", "rev-parse", "HEAD"])
+        except FileNotFoundError as error:
+            found.append(error.filename)
+
+    found, result = told(main)
+    assert result.violation is None
+    assert found == ["git"]
+
+
 async def by_the_loop() -> None:
     await asyncio.create_subprocess_exec("openssl", "version")
 

@@ -11,6 +11,7 @@ import calendar
 import os
 import random
 import re
+import select
 import signal
 import threading
 import time
@@ -196,6 +197,18 @@ def _clock_ns(machine: Machine, clock: int) -> int:
     return wall_ns(machine) if clock == time.CLOCK_REALTIME else monotonic_ns(machine)
 
 
+def _read(machine: Machine, original: Any, args: Any, kwargs: Any) -> bytes:
+    """Of a pipe or another file of the system that has nothing to read, such as inotify's: wait in virtual
+    time. Only the program itself can fill a pipe here."""
+    while current_thread() is not None and not _REAL_SELECT([args[0]], [], [], 0)[0]:
+        machine.sleep(READ_AGAIN_S)
+    return original(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+_REAL_SELECT = select.select
+READ_AGAIN_S = 1.0
+
+
 def _exit(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
     machine.exit(SystemExit(args[0] if args else 134))
 
@@ -370,6 +383,7 @@ ANSWERS: dict[str, Answer] = {
     "signal.sigtimedwait": refused("signal.sigtimedwait", TO_DO_SIGNAL),
     "signal.alarm": refused("signal.alarm", TO_DO_ALARM),
     "signal.setitimer": refused("signal.setitimer", TO_DO_ALARM),
+    "os.read": _read,
     "os._exit": _exit,
     "os.abort": _exit,
     "os.killpg": _kill,

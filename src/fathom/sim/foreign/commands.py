@@ -8,6 +8,7 @@ No process is started. The function is called when the program has written its i
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import shlex
@@ -26,6 +27,9 @@ TO_DO = (
     "a simulated process cannot start a real one. Let the test answer for it, "
     "operator.command({name!r}, function)"
 )
+
+# What libraries look for, and do without: a slim image has none of them.
+NOT_INSTALLED = frozenset({"git", "uname", "lsb_release", "ldconfig", "gcc", "cc", "ld", "objdump", "file"})
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -46,6 +50,8 @@ class StartedCommand:
     def __init__(self, machine: Machine, kind: str, words: list[str], options: Mapping[str, Any]) -> None:
         name = os.path.basename(words[0]) if words else ""
         answer = machine.commands.get(name)
+        if answer is None and name in NOT_INSTALLED:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
         if answer is None:
             raise refuse(kind, TO_DO.format(name=name))
         self._answer, self._words, self._options = answer, words, options

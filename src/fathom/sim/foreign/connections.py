@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -136,7 +137,8 @@ class _RequestParser:
         self._begin()
 
     def feed(self, data: bytes) -> list[ParsedRequest]:
-        self._parser.feed_data(data)
+        with suppress(httptools.HttpParserUpgrade):  # Answered as if it had not asked for that.
+            self._parser.feed_data(data)
         complete, self._complete = self._complete, []
         if complete:
             self._begin()

@@ -52,7 +52,7 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (random.Random, ("seed",)),
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits")),
     (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "uname")),
-    (os, ("_exit", "abort", *processes.STARTERS)),
+    (os, ("_exit", "abort", "read", *processes.STARTERS)),
     (multiprocessing, (*processes.LOCKS, *processes.QUEUES)),
     (multiprocessing.context.BaseContext, (*processes.LOCKS, *processes.QUEUES)),
     (multiprocessing.connection, ("wait",)),
