@@ -30,7 +30,8 @@ import requests
 from lightkube.resources.core_v1 import ConfigMap
 
 from fathom.model.objects import Key, Obj
-from fathom.sim.foreign.programs import load_afresh, run_program
+from fathom.sim.foreign.imports import load_afresh
+from fathom.sim.foreign.programs import run_program
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, LoseReply, Pause, Skew
 from fathom.sim.world.scenario import Result, RunPlan, ScenarioRun, scenario
@@ -131,6 +132,50 @@ def test_a_program_that_waits_for_the_clock_without_sleeping_sees_it_move() -> N
         return turning(found)
 
     assert results_of(main) == ["blocking", "async"]
+
+
+STARTED_LATE = """
+import queue, random, secrets, threading, time
+from fathom.sim.testing import Menu, run_program, scenario
+from fathom.sim.world.scenario import plan_of, tell
+
+told = []
+
+def main():
+    began = time.monotonic()
+    try:
+        queue.Queue().get(timeout=5)
+    except queue.Empty:
+        told.append(time.monotonic() - began)
+    done = threading.Event()
+    threading.Timer(2, done.set).start()
+    condition = threading.Condition()
+    with condition:
+        told.append(condition.wait_for(done.is_set, timeout=1))
+    told.append((secrets.token_hex(4), random.SystemRandom().random()))
+
+@scenario(Menu(processes=("program",), most=0))
+async def late(world):
+    "As every test does that applies a definition first."
+    await world.sleep(1)
+    run_program(world, "program", main)
+    await world.sleep(50)
+
+for _ in range(2):
+    assert tell(late, plan_of(late, "1")).violation is None
+assert told[:2] == [5.0, False], told
+assert told[:3] == told[3:], told
+before = time.monotonic()
+time.sleep(0.001)
+assert time.monotonic() > before
+"""
+
+
+@pytest.mark.live
+def test_the_first_program_may_be_started_in_the_middle_of_a_scenario() -> None:
+    """In an interpreter of its own: modules that hold clocks by other names (`queue`, `threading`, `random`)
+    get the program's whenever the first one is started."""
+    subprocess.run([sys.executable, "-c", STARTED_LATE], check=True, timeout=120)
 
 
 # What tells a program that it is being tested.
@@ -458,7 +503,7 @@ def sets_an_alarm() -> None:
 @pytest.mark.parametrize(
     ("main", "name", "to_do"),
     [
-        (starts_a_process, "subprocess.Popen", "Call the code as a function"),
+        (starts_a_process, "subprocess.Popen", "Let the test answer for it, operator.command"),
         (starts_a_raw_thread, "_thread.start_new_thread", "start it with threading.Thread"),
         (sets_an_alarm, "signal.alarm", "use threading.Timer"),
     ],

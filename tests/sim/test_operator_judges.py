@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +66,18 @@ def test_requests_without_a_reason_are_a_hot_loop() -> None:
     assert "most often GET /api/v1/namespaces/default/configmaps" in message
 
 
+def looks_at_a_hundred_places_twice_a_minute() -> None:
+    while True:
+        for number in range(100):
+            requests.get(f"{API}/api/v1/namespaces/space-{number}/configmaps", timeout=5)
+        time.sleep(30)
+
+
+def test_a_program_that_polls_is_no_hot_loop() -> None:
+    story = greetings(looks_at_a_hundred_places_twice_a_minute, later=None, delete=False)
+    assert tell(story, RunPlan(scenario="judged", seed="1")).violation is None
+
+
 def writes_all_the_time() -> None:
     requests.post(MAPS, json={"metadata": {"name": "card"}}, timeout=5)
     while True:
@@ -91,6 +105,29 @@ def test_two_operators_that_undo_each_other_are_a_fight() -> None:
     invariant, message = told(insists_on("a"), insists_on("b"))
     assert invariant == "no update fight: two writers do not undo each other's changes"
     assert "card" in message
+
+
+def cannot_start() -> None:
+    sys.stdout.write("reading the settings\n")
+    raise KeyError("DATABASE_URL")
+
+
+def test_a_program_that_ends_at_every_start_is_told_with_its_last_words() -> None:
+    invariant, message = told(cannot_start)
+    assert invariant == "the operator stays up"
+    assert "operator-0 ended 15 times, the last time with KeyError: 'DATABASE_URL'." in message
+    assert "It said last:\n  reading the settings\n  Traceback (most recent call last):\n" in message
+    assert 'in cannot_start\n      raise KeyError("DATABASE_URL")\n' in message
+
+
+def refuses_its_arguments() -> None:
+    argparse.ArgumentParser(prog="main.py").parse_args(["--unknown"])
+
+
+def test_what_a_program_prints_before_it_exits_is_told() -> None:
+    _, message = told(refuses_its_arguments)
+    assert "the last time with SystemExit: 2." in message
+    assert "  main.py: error: unrecognized arguments: --unknown\n" in message
 
 
 def adds_a_finalizer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,75 @@ def test_an_operator_is_named_by_one_file_or_one_module(tmp_path: Path) -> None:
             operator.run(module="absent_package.operator")
 
     of = scenario(MENU, name="named")(story)
+    assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
+
+
+DEFINES_ITS_KIND = """
+import kopf, kubernetes, time, yaml, pathlib
+
+@kopf.on.startup()
+def define(**_):
+    time.sleep(9)
+    crd = yaml.safe_load((pathlib.Path(__file__).parent / "greeting-crd.yaml").read_text())
+    kubernetes.client.ApiextensionsV1Api().create_custom_resource_definition(crd)
+
+@kopf.on.login()
+def login(**kwargs):
+    return kopf.login_via_client(**kwargs)
+"""
+
+
+def test_a_kind_may_be_defined_by_the_operator_itself(tmp_path: Path) -> None:
+    shutil.copy(OPERATORS / "greeting-crd.yaml", tmp_path)
+    (tmp_path / "program.py").write_text(DEFINES_ITS_KIND)
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        with pytest.raises(LookupError, match="is not served: apply its definition first"):
+            await operator.apply(OPERATORS / "hello.yaml")
+        operator.run("program.py")
+        await operator.apply(OPERATORS / "hello.yaml")
+        assert operator.get("greetings.example.dev", "hello") is not None
+        await operator.delete(OPERATORS / "hello.yaml")
+        assert operator.get("greetings.example.dev", "hello") is None
+
+    of = scenario(Menu(processes=("operator",), most=0), name="defined")(story)
+    violation = tell(of, RunPlan(scenario=of.name, seed="1")).violation
+    assert violation is None, violation
+
+
+def test_an_operator_that_ends_before_it_defines_its_kind_is_told_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import os\nos.environ['REQUIRED']\n")
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        operator.run("program.py")
+        await operator.apply(OPERATORS / "hello.yaml")
+
+    of = scenario(Menu(processes=("operator",), most=0), name="ends")(story)
+    violation = tell(of, RunPlan(scenario=of.name, seed="1")).violation
+    assert violation is not None
+    assert violation.invariant == "the operator stays up"
+    assert "KeyError: 'REQUIRED'" in violation.message
+
+
+def test_a_definition_of_an_old_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    old = {
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "greetings.example.dev"},
+        "spec": {
+            "group": "example.dev",
+            "names": {"kind": "Greeting", "plural": "greetings"},
+            "version": "v1",
+        },
+    }
+
+    async def story(world: World) -> None:
+        with pytest.raises(ValueError, match=r"convert it to apiextensions\.k8s\.io/v1"):
+            await OperatorTest(world, tmp_path).apply(old)
+
+    of = scenario(MENU, name="old")(story)
     assert tell(of, RunPlan(scenario=of.name, seed="1")).violation is None
 
 
@@ -241,3 +311,57 @@ def test_two_interpreters_start_the_watches_of_several_kinds_in_one_order(tmp_pa
 def test_an_operator_that_loops_over_a_set_of_strings_needs_a_fixed_hash_seed(tmp_path: Path) -> None:
     assert mismatches(tmp_path, OF_A_SET) == "2 mismatches"
     assert mismatches(tmp_path, OF_A_SET, PYTHONHASHSEED="0") == "0 mismatches"
+
+
+def test_a_report_has_what_the_program_printed_last(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("print('waiting for the database')\nimport time\ntime.sleep(1e6)\n")
+
+    async def story(world: World) -> None:
+        OperatorTest(world, tmp_path).run_program("program.py")
+        await world.sleep(5)
+        raise AssertionError("not ready")
+
+    of = judged(scenario(Menu(processes=("operator",), most=0), name="printed")(story))
+    said = as_lines(report(of, plan_of(of, "1"))[0])
+    assert "  waiting for the database" in said[said.index("What operator printed last:") :]
+
+
+WAITS_FOR_ITS_PODS = """
+import kopf, kubernetes, time
+
+@kopf.on.create("example.dev", "v1", "greetings")
+def serve(name, namespace, patch, **_):
+    labels = {"app": name}
+    container = {"name": "main", "image": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    apps = kubernetes.client.AppsV1Api()
+    try:
+        apps.create_namespaced_deployment(namespace, {"metadata": {"name": name}, "spec": spec})
+    except kubernetes.client.ApiException as error:
+        if error.status != 409:
+            raise
+    while apps.read_namespaced_deployment(name, namespace).status.ready_replicas != 2:
+        time.sleep(5)
+    patch.metadata.annotations["example.dev/ready"] = "yes"
+"""
+
+
+def test_pods_run_where_the_test_asks_for_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(WAITS_FOR_ITS_PODS)
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        operator.run_cluster()
+        await operator.apply(OPERATORS / "greeting-crd.yaml")
+        operator.run("program.py")
+        await operator.apply(OPERATORS / "hello.yaml")
+        await operator.recover()
+        hello = operator.get("greetings.example.dev", "hello") or {}
+        assert hello["metadata"]["annotations"]["example.dev/ready"] == "yes"
+        assert [pod["status"]["phase"] for pod in operator.list("pods")] == ["Running", "Running"]
+
+    of = judged(scenario(MENU, name="with-a-cluster")(story))
+    for seed in ("1", "2"):
+        violation = tell(of, plan_of(of, seed)).violation
+        assert violation is None, violation

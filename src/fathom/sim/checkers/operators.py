@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fathom.model.objects import Obj, is_deleting, metadata
@@ -14,18 +14,22 @@ from fathom.seams.seam import Ask
 from fathom.sim.checkers.at_rest import AtRest, Objects
 from fathom.sim.checkers.fights import NoFightIsNamed
 from fathom.sim.checkers.objects import NothingIsOrphaned, ObjectsKeepTheirIdentity
-from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
     from fathom.sim.world.network import Exchange
+    from fathom.sim.world.process import VirtualMachine
     from fathom.sim.world.world import World
 
 # Owner, resource, and the object's part in what its owner wants: its name or generateName, and its labels.
 Role = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 REQUESTS_PER_MINUTE_MAX = 60  # At rest; an operator that watches sends a few, even with many kinds.
+# One that looks at every kind each half minute sends more, but each request two or three times.
+SAME_PER_MINUTE_MAX = 6
 SECRET_LENGTH_MIN = 6  # Shorter values occur in texts by chance.
+# Started again ten seconds after each end, a program that cannot go on ends six times in a minute.
+ENDINGS_S, ENDINGS_MAX = 60.0, 4
 NO_OWNER = "the operator"  # As the owner of what it made without ownerReferences.
 # '-7f3k9' and '-550e8400-e29b-…' at the end of a name: parts that no two runs would have in common.
 RANDOM_ENDING = re.compile(
@@ -41,6 +45,7 @@ def for_any_operator(calm: Mapping[Role, int] | None = None) -> list[Checker]:
         NothingIsMadeTwice(calm),
         FinalizersAreRemoved(),
         StatusIsOfTheSpec(),
+        StaysUp(),
         NoHotLoop(),
         NoUpdateFight(),
         NoSecretInEvents(),
@@ -177,30 +182,32 @@ def _claims(status: Any) -> list[Any]:
 
 
 class NoHotLoop(AtRest):
-    """At rest an operator sends few requests. Writes that change something keep the world from its rest; this
-    finds reads, and writes that change nothing."""
+    """At rest an operator sends few requests, or none of them often. Writes that change something keep the
+    world from its rest; this finds reads, and writes that change nothing."""
 
     name = "no hot loop: an operator with nothing to do is quiet"
 
     def __init__(self) -> None:
-        self._sent: dict[str, deque[tuple[float, str]]] = {}
+        self._sent: dict[str, deque[float]] = {}  # Process -> when.
+        self._same: dict[tuple[str, str], deque[float]] = {}  # Process, and method and path -> when.
 
     def begin(self, world: World) -> None:
         self._world = world
         world.engine.listeners.append(self)
 
     def arrived(self, exchange: Exchange) -> None:
-        who = exchange.process.name
-        if who != DRIVER and who not in {server.name for server in self._world.servers}:
-            self.sent(who, exchange.ask, self._world.now_s)
+        if exchange.process.machines:  # A program's; those of the cluster renew leases.
+            self.sent(exchange.process.name, exchange.ask, self._world.now_s)
 
     def sent(self, who: str, ask: Ask, at_s: float) -> None:
-        requests = self._sent.setdefault(who, deque(maxlen=REQUESTS_PER_MINUTE_MAX + 1))
-        requests.append((at_s, f"{ask.method} {ask.target.partition('?')[0]}"))
+        what = f"{ask.method} {ask.target.partition('?')[0]}"
+        self._sent.setdefault(who, deque(maxlen=REQUESTS_PER_MINUTE_MAX + 1)).append(at_s)
+        self._same.setdefault((who, what), deque(maxlen=SAME_PER_MINUTE_MAX + 1)).append(at_s)
 
     def forget(self) -> None:
         """What was sent so far had a reason."""
         self._sent.clear()
+        self._same.clear()
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
 
@@ -208,13 +215,50 @@ class NoHotLoop(AtRest):
 
     def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
         for who, sent in self._sent.items():
-            if len(sent) > REQUESTS_PER_MINUTE_MAX and sent[0][0] > now_s - 60:
-                often = Counter(what for _, what in sent).most_common(1)[0][0]
+            often = [what for (of, what), times in self._same.items() if of == who and _full(times, now_s)]
+            if often and _full(sent, now_s):
                 yield (
                     f"{who} sent over {REQUESTS_PER_MINUTE_MAX} requests in the last minute, though nothing "
-                    f"changed; most often {often}."
+                    f"changed; most often {self._most_often(who, often)}."
                     "\nWhat to do: wait for a watch event, or longer between tries."
                 )
+
+    def _most_often(self, who: str, often: list[str]) -> str:
+        """The one whose last requests came in the shortest time."""
+        times = {what: self._same[who, what] for what in often}
+        return min(often, key=lambda what: times[what][-1] - times[what][0])
+
+
+def _full(times: deque[float], now_s: float) -> bool:
+    """As many as it keeps, and more than that is too many, all of them in the last minute."""
+    return len(times) == times.maxlen and times[0] > now_s - 60
+
+
+class StaysUp(Checker):
+    """When all faults are over, a program does not end again and again."""
+
+    name = "the operator stays up"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for process in world.engine.processes.values():
+            ended = [machine for machine in process.machines if machine.ending]
+            lately = [machine for machine in ended if machine.ended_s > world.now_s - ENDINGS_S]
+            if len(lately) > ENDINGS_MAX:
+                yield _ends(process.name, ended)
+
+
+def _ends(name: str, ended: Sequence[VirtualMachine]) -> str:
+    words = "".join(f"\n  {line}" for line in ended[-1].last_lines)
+    return (
+        f"{name} ended {len(ended)} times, the last time {_how(ended[-1].ending)}."
+        f"{' It said last:' if words else ''}{words}"
+        "\nWhat to do: it may need a variable, a file or an argument (env=…, args=…), or an object that the "
+        "test did not apply. A program that is meant to end is started with restart=False."
+    )
+
+
+def _how(ending: str) -> str:
+    return ending.removeprefix("ends").strip() or "without an error"
 
 
 class NoUpdateFight(NoFightIsNamed):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import calendar
+import os
 import random
 import re
+import select
 import signal
 import threading
 import time
@@ -20,7 +22,7 @@ from concurrent.futures import thread as executor_thread
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from fathom.sim.foreign import locks, sockets
+from fathom.sim.foreign import commands, locks, native_clients, processes, service_account, sockets, tls
 from fathom.sim.foreign.threads import current_thread
 from fathom.sim.world.outside_guard import refuse
 
@@ -42,6 +44,7 @@ TO_DO_PROCESS = (
 )
 TO_DO_THREAD = "start it with threading.Thread or an executor: those run in virtual time"
 TO_DO_ALARM = "use threading.Timer, or a timeout of the event loop: those are in virtual time"
+TO_DO_SIGNAL = "use signal.signal with a handler, signal.pause or signal.sigwait"
 TO_DO_SOCKET = (
     "only connections to the API server exist, by socket.socket, asyncio or a library on top of them"
 )
@@ -179,6 +182,33 @@ def _raise_signal(machine: Machine, original: Any, args: Any, kwargs: Any) -> No
     machine.receive(signal.Signals(args[0]))
 
 
+def _sigmask(machine: Machine, original: Any, args: Any, kwargs: Any) -> set[signal.Signals]:
+    how, mask = args
+    before, named = set(machine.blocked), {signal.Signals(number) for number in mask}
+    machine.blocked = (
+        before | named if how == signal.SIG_BLOCK
+        else before - named if how == signal.SIG_UNBLOCK
+        else named
+    )  # fmt: skip
+    return before
+
+
+def _clock_ns(machine: Machine, clock: int) -> int:
+    return wall_ns(machine) if clock == time.CLOCK_REALTIME else monotonic_ns(machine)
+
+
+def _read(machine: Machine, original: Any, args: Any, kwargs: Any) -> bytes:
+    """Of a pipe or another file of the system that has nothing to read, such as inotify's: wait in virtual
+    time. Only the program itself can fill a pipe here."""
+    while current_thread() is not None and not _REAL_SELECT([args[0]], [], [], 0)[0]:
+        machine.sleep(READ_AGAIN_S)
+    return original(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+_REAL_SELECT = select.select
+READ_AGAIN_S = 1.0
+
+
 def _exit(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
     machine.exit(SystemExit(args[0] if args else 134))
 
@@ -266,6 +296,8 @@ ANSWERS: dict[str, Answer] = {
         f"time.{name}_ns": constant(monotonic_ns)
         for name in ("monotonic", "perf_counter", "process_time", "thread_time")
     },
+    "time.clock_gettime": lambda machine, original, args, kwargs: _clock_ns(machine, args[0]) / 1e9,
+    "time.clock_gettime_ns": lambda machine, original, args, kwargs: _clock_ns(machine, args[0]),
     "time.sleep": lambda machine, original, args, kwargs: machine.sleep(args[0]),
     "time.gmtime": _gmtime,
     "time.localtime": _gmtime,
@@ -284,9 +316,28 @@ ANSWERS: dict[str, Answer] = {
     "os.getppid": constant(lambda machine: 1),
     "os.cpu_count": constant(lambda machine: CORES),
     "os.kill": _kill,
-    "os.fork": refused("os.fork", TO_DO_PROCESS),
-    "os.system": refused("os.system", TO_DO_PROCESS),
-    "subprocess.Popen": refused("subprocess.Popen", TO_DO_PROCESS),
+    **{f"os.{name}": refused(f"os.{name}", TO_DO_PROCESS) for name in processes.STARTERS},
+    **{f"multiprocessing.{name}": processes.of_threading(name) for name in processes.LOCKS},
+    **{
+        f"multiprocessing.context.BaseContext.{name}": processes.of_context(processes.of_threading(name))
+        for name in processes.LOCKS
+    },
+    **{
+        f"multiprocessing.{name}": processes.new_pool_queue if name == "SimpleQueue" else processes.new_queue
+        for name in processes.QUEUES
+    },
+    **{
+        f"multiprocessing.context.BaseContext.{name}": processes.of_context(
+            processes.new_pool_queue if name == "SimpleQueue" else processes.new_queue
+        )
+        for name in processes.QUEUES
+    },
+    **{name: refused(name, native_clients.TO_DO) for name in native_clients.NAMES},
+    "multiprocessing.connection.wait": processes.wait,
+    "os.uname": lambda machine, original, args, kwargs: os.uname_result(
+        ("Linux", machine.name, "6.1.0", "#1", "x86_64")
+    ),
+    "subprocess.Popen": commands.popen,
     "_thread.start_new_thread": refused("_thread.start_new_thread", TO_DO_THREAD),
     "uuid.uuid1": _uuid1,
     "uuid.uuid4": passed,
@@ -303,6 +354,8 @@ ANSWERS: dict[str, Answer] = {
     ),
     "socket.socket": refused("socket.socket", TO_DO_SOCKET),
     "socket.socketpair": refused("socket.socketpair", TO_DO_SOCKET),
+    "tempfile.gettempdir": constant(lambda machine: machine.temporary_folder()),
+    "tempfile.gettempdirb": constant(lambda machine: os.fsencode(machine.temporary_folder())),
     "platform.node": constant(lambda machine: machine.name),
     "getpass.getuser": constant(lambda machine: "operator"),
     "select.poll": lambda machine, original, args, kwargs: sockets.Poll(machine),
@@ -323,13 +376,29 @@ ANSWERS: dict[str, Answer] = {
     "signal.getsignal": _getsignal,
     "signal.pthread_kill": _pthread_kill,
     "signal.raise_signal": _raise_signal,
+    "signal.pause": lambda machine, original, args, kwargs: machine.pause(),
+    "signal.sigwait": lambda machine, original, args, kwargs: machine.wait_for_signal(set(args[0])),
+    "signal.pthread_sigmask": _sigmask,
+    "signal.sigwaitinfo": refused("signal.sigwaitinfo", TO_DO_SIGNAL),
+    "signal.sigtimedwait": refused("signal.sigtimedwait", TO_DO_SIGNAL),
     "signal.alarm": refused("signal.alarm", TO_DO_ALARM),
     "signal.setitimer": refused("signal.setitimer", TO_DO_ALARM),
+    "os.read": _read,
     "os._exit": _exit,
     "os.abort": _exit,
     "os.killpg": _kill,
+    "builtins.open": service_account.led,
+    **{
+        f"os.{name}": service_account.led
+        for name in ("open", "stat", "lstat", "access", "listdir", "scandir")
+    },
+    "ssl.SSLContext.load_verify_locations": service_account.verify_locations,
+    "ssl.SSLContext.wrap_socket": tls.wrap_socket,
+    "ssl.SSLContext.wrap_bio": tls.wrap_bio,
     "signal.set_wakeup_fd": constant(lambda machine: -1),
     "asyncio.new_event_loop": _new_loop,
+    "uvloop.new_event_loop": _new_loop,
+    "uvloop.run": lambda machine, original, args, kwargs: asyncio.run(args[0], debug=kwargs.get("debug")),
     "asyncio.as_completed": _as_completed,
     "asyncio.get_event_loop": _get_loop,
     "asyncio.set_event_loop": _set_loop,

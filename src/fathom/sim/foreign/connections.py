@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -43,7 +44,7 @@ class Connection:
         self._machine = machine
         self._on_data: Callable[[bytes | OSError], None] | None = on_data
         self._parser = _RequestParser()
-        self._waiting: list[_Parsed] = []
+        self._waiting: list[ParsedRequest] = []
         self._serving: asyncio.Task[None] | None = None
         self._stream: Stream | None = None
 
@@ -75,7 +76,7 @@ class Connection:
         finally:
             self._serving = None
 
-    async def _serve_one(self, parsed: _Parsed) -> None:
+    async def _serve_one(self, parsed: ParsedRequest) -> None:
         ask, seam = parsed.ask, self._machine.inside.seam
         if not is_stream(ask):
             self._answer(await seam.request(ask, timeout_s=NO_ANSWER_S), last=parsed.last)
@@ -85,7 +86,7 @@ class Connection:
             self._answer(opened, last=parsed.last)
             return
         self._stream = opened
-        self._say(_head(200, "Transfer-Encoding: chunked"))
+        self._say(head(200, "Transfer-Encoding: chunked"))
         while (chunks := await opened.read()) is not None:
             for chunk in chunks:
                 self._say(b"%x\r\n%b\r\n" % (len(chunk), chunk))
@@ -97,7 +98,7 @@ class Connection:
             self._say(ConnectionResetError(104, "Connection reset by peer"))
             return
         body = reply.body if isinstance(reply.body, bytes) else msgspec.json.encode(reply.body)
-        self._say(_head(reply.status, f"Content-Length: {len(body)}") + body)
+        self._say(head(reply.status, f"Content-Length: {len(body)}") + body)
         if last:
             self._say(b"")
 
@@ -112,29 +113,32 @@ def is_stream(ask: Ask) -> bool:
     return ask.method == "GET" and any(value.lower() in {"1", "true"} for value in wanted)
 
 
-def _head(status: int, *headers: str) -> bytes:
+def head(status: int, *headers: str, content_type: str = "application/json") -> bytes:
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = "Unknown"
-    lines = [f"HTTP/1.1 {status} {phrase}", "Content-Type: application/json", *headers, "", ""]
+    typed = [f"Content-Type: {content_type}"] if content_type else []
+    lines = [f"HTTP/1.1 {status} {phrase}", *typed, *headers, "", ""]
     return "\r\n".join(lines).encode()
 
 
-class _Parsed(msgspec.Struct):
+class ParsedRequest(msgspec.Struct):
     ask: Ask
     last: bool  # The client closes the connection after the answer.
+    headers: list[tuple[str, str]]  # All of them.
 
 
 class _RequestParser:
     """httptools calls its methods."""
 
     def __init__(self) -> None:
-        self._complete: list[_Parsed] = []
+        self._complete: list[ParsedRequest] = []
         self._begin()
 
-    def feed(self, data: bytes) -> list[_Parsed]:
-        self._parser.feed_data(data)
+    def feed(self, data: bytes) -> list[ParsedRequest]:
+        with suppress(httptools.HttpParserUpgrade):  # Answered as if it had not asked for that.
+            self._parser.feed_data(data)
         complete, self._complete = self._complete, []
         if complete:
             self._begin()
@@ -161,4 +165,4 @@ class _RequestParser:
         headers = tuple((name, value) for name, value in self._headers if name not in NOT_PASSED_ON)
         last = ("connection", "close") in self._headers
         method = self._parser.get_method().decode()
-        self._complete.append(_Parsed(Ask(method, target, self._body, headers), last))
+        self._complete.append(ParsedRequest(Ask(method, target, self._body, headers), last, self._headers))

@@ -20,10 +20,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import FAR_NS, FAR_S, Domain
+from fathom.sim.foreign.commands import AnsweredTransport, StartedCommand, words_of
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.foreign.threads import Waiter, new_waiter, park
 from fathom.sim.foreign.transports import ForeignTransport
-from fathom.sim.world.outside_guard import refuse
 
 if TYPE_CHECKING:
     from fathom.sim.foreign.machine import Machine
@@ -34,8 +34,6 @@ CALLBACKS_PER_MOMENT = 10_000
 PASSED_S = 0.001
 # The shortest time that a timer takes: about a turn of a real loop.
 SHORTEST_NS = 1_000
-
-NO_TLS = "the world's API servers speak plain http: use the kubeconfig that the program finds in KUBECONFIG"
 
 
 class ForeignLoop(Domain):
@@ -241,12 +239,9 @@ class ForeignLoop(Domain):
         host: Any = None,
         port: Any = None,
         *,
-        ssl: Any = None,
         sock: Any = None,
         **_: Any,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        if ssl:
-            raise refuse("loop.create_connection with TLS", NO_TLS)
         if sock is None:
             sock = ForeignSocket()
             await self.sock_connect(sock, (host, port))
@@ -275,8 +270,20 @@ class ForeignLoop(Domain):
 
     create_unix_server: Any = create_server
 
-    async def start_tls(self, *_: Any, **__: Any) -> Any:
-        raise refuse("loop.start_tls", NO_TLS)
+    # Commands.
+
+    async def subprocess_exec(self, protocol_factory: Any, *words: Any, **options: Any) -> Any:
+        started = StartedCommand(self._machine, "asyncio.create_subprocess_exec", words_of(words), options)
+        protocol = protocol_factory()
+        return AnsweredTransport(self._machine, self, protocol, started, options), protocol
+
+    async def subprocess_shell(self, protocol_factory: Any, command: Any, **options: Any) -> Any:  # type: ignore[override]
+        return await self.subprocess_exec(protocol_factory, *words_of(command), **options)
+
+    async def start_tls(self, transport: Any, protocol: Any, *_: Any, **__: Any) -> Any:
+        """TLS is as plain as the rest: see `tls.py`."""
+        transport.set_protocol(protocol)
+        return transport
 
 
 def _finish(future: asyncio.Future[None]) -> None:

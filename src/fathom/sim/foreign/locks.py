@@ -118,9 +118,13 @@ class SimpleQueue:
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
         self._waiting: deque[Waiter] = deque()
+        self._watching: list[Waiter] = []
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         self._items.append(item)
+        watching, self._watching = self._watching, []
+        for watcher in watching:
+            watcher.wake()
         while self._waiting:
             waiter = self._waiting.popleft()
             if waiter.wanted:
@@ -128,6 +132,10 @@ class SimpleQueue:
                 return
 
     put_nowait = put
+
+    def call_when_filled(self, waiter: Waiter) -> None:
+        """Wake it at the next `put`. It takes nothing: whoever waits to get is woken, too."""
+        self._watching.append(waiter)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         while not self._items:

@@ -10,16 +10,20 @@ import contextvars
 import errno
 import logging
 import os
+import posix
 import random
+import shutil
 import signal
 import socket
 import sys
 import threading
+import traceback
 import warnings
 from _thread import get_ident
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +32,12 @@ from greenlet import GreenletExit
 from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
+from fathom.sim.foreign.commands import Commands
+from fathom.sim.foreign.connections import Connection
+from fathom.sim.foreign.hosts import HostConnection, Hosts, answer_of
+from fathom.sim.foreign.logs import LoggingState
 from fathom.sim.foreign.output import ProgramOutput
-from fathom.sim.foreign.threads import ForeignThread, current_thread, new_waiter, park
+from fathom.sim.foreign.threads import ForeignThread, Waiter, current_thread, new_waiter, park
 from fathom.sim.world.outside_guard import watch
 
 if TYPE_CHECKING:
@@ -45,14 +53,34 @@ API_NAMES = frozenset(
     }
 )
 
+# Not by `tempfile`, which draws random numbers when it is first asked.
+OWN_TEMPORARY_FOLDERS = Path(os.environ.get("TMPDIR", "/tmp"), f"fathom-programs-{os.getuid()}")
+
+LINES_SHOWN = 20  # Of what a program printed: a traceback has about as many.
+
 # More often than code reads a clock for another reason than to wait.
 READS_PER_MOMENT = 10_000
 
-# A program may look for these to learn whether it is being tested, and then leave out what it does otherwise:
-# reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is its own.
-TEST_RUNNERS = ("pytest", "unittest")
+# A program may look for the first two to learn whether it is being tested, and then leave out what it does
+# otherwise: reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is
+# its own. So is the `__main__` of a program that is run as a script.
+HIDDEN_MODULES = ("pytest", "unittest", "__main__")
+
+
+def to_do_host(host: str) -> str:
+    return (
+        f"What to do: if it speaks HTTP, let the test answer for it, operator.serve({host!r}, function); "
+        "else replace what talks to it in the test"
+    )
+
+
+def _own_address(host: str) -> str | None:
+    """A host that is named by its address."""
+    return "127.0.0.1" if host == "localhost" else host if host[:1].isdigit() else None
+
 
 Handler = Callable[..., object]
+OnData = Callable[[bytes | OSError], None]
 IGNORED: Any = signal.SIG_IGN
 
 
@@ -70,28 +98,29 @@ class ForeignDomain(Domain):
 def in_place_of_the_real_one(machine: Machine | None) -> Iterator[None]:
     """What is global in an interpreter is this process's own: who is asked, environment, output."""
     before, environment, streams = watch.visitor, os.environ._data, (sys.stdout, sys.stderr)  # type: ignore[attr-defined]
-    runners = _test_runners()
+    argv, path, hidden = sys.argv, sys.path, _hidden_modules()
     if machine is not None:
         machine.take_over()
     try:
         yield
     finally:
         if watch.visitor is not before and isinstance(watch.visitor, Machine):
-            watch.visitor.runners = _test_runners()
-            _show(runners)
+            watch.visitor.own_modules = _hidden_modules()
+            _show(hidden)
         watch.visitor = before
         os.environ._data = environment  # type: ignore[attr-defined]
         sys.stdout, sys.stderr = streams
+        sys.argv, sys.path = argv, path
 
 
-def _test_runners() -> dict[str, ModuleType]:
-    return {name: sys.modules[name] for name in TEST_RUNNERS if name in sys.modules}
+def _hidden_modules() -> dict[str, ModuleType]:
+    return {name: sys.modules[name] for name in HIDDEN_MODULES if name in sys.modules}
 
 
-def _show(runners: dict[str, ModuleType]) -> None:
-    for name in TEST_RUNNERS:
+def _show(modules: dict[str, ModuleType]) -> None:
+    for name in HIDDEN_MODULES:
         sys.modules.pop(name, None)
-    sys.modules.update(runners)
+    sys.modules.update(modules)
 
 
 class Exited(Exception):
@@ -108,12 +137,17 @@ class Machine:
         inside: Inside,
         name: str,
         *,
+        argv: Sequence[str],
         environment: dict[bytes, bytes],
+        hosts: Hosts,
+        commands: Commands,
+        logs: LoggingState,
         on_exit: Callable[[BaseException | None], None],
     ) -> None:
         self.inside = inside
         self.name: str = name
         self.domain = inside.domain
+        self.argv, self.path = list(argv), list(sys.path)
         self.environment = environment
         self.output = ProgramOutput()
         self.context = contextvars.Context()  # Empty: of the program's first thread.
@@ -121,15 +155,23 @@ class Machine:
         self.pid: int = 100 + inside.incarnation
         self.address = "10.244.0.7"
         self.signals: dict[signal.Signals, Handler] = {}
+        self.blocked: set[signal.Signals] = set()  # By `pthread_sigmask`.
+        self._hosts, self.commands, self._logs = hosts, commands, logs
+        self._hosts_at: dict[str, str] = {}  # Address -> name, of those that were asked for.
         self.files: dict[int, ForeignSocket] = {}
         self.socket_timeout_s: float | None = None
+        self.ending, self.ended_s = "", 0.0
         self.dead = False
         self.exiting = False
         self.threads: list[ForeignThread] = []  # Those that have not ended.
         self.main: ForeignThread | None = None
         self.loops: list[Any] = []
-        self.runners: dict[str, ModuleType] = {}  # Those of TEST_RUNNERS that the program imported itself.
+        self._temporary: Path | None = None
+        self.own_modules = {"__main__": sys.modules["__main__"]}  # What it has of HIDDEN_MODULES.
         self._pending: list[signal.Signals] = []
+        self._held: list[signal.Signals] = []  # Blocked, or waited for by `sigwait`.
+        self._sigwait: tuple[set[signal.Signals], Waiter] | None = None
+        self._pausing: Waiter | None = None
         self._on_exit = on_exit
         self.kernel = contextvars.Context()
         self._read_at_ns, self._reads = 0, 0  # When the clock was read last, and how often at that moment.
@@ -141,7 +183,8 @@ class Machine:
         watch.visitor = self
         os.environ._data = self.environment  # type: ignore[attr-defined]  # without putenv
         sys.stdout = sys.stderr = self.output
-        _show(self.runners)
+        sys.argv, sys.path = self.argv, self.path
+        _show(self.own_modules)
 
     # Threads.
 
@@ -176,11 +219,24 @@ class Machine:
             return
         if thread is self.main:
             self.exiting = True
+            self._print_error(thread.error)
             self._on_exit(thread.error)
         elif thread.error is not None and not isinstance(thread.error, SystemExit):
             logging.getLogger("threading").error(
                 "Exception in thread %s", thread.shown.name, exc_info=thread.error
             )
+
+    def _print_error(self, error: BaseException | None) -> None:
+        """As the interpreter does at its end."""
+        if isinstance(error, SystemExit):
+            if isinstance(error.code, str):
+                self.output.write(f"{error.code}\n")
+        elif error is not None:
+            self.output.write("".join(traceback.format_exception(error)))
+
+    @property
+    def last_lines(self) -> list[str]:
+        return self.output.last(LINES_SHOWN)
 
     def join(self, thread: ForeignThread, timeout_s: float | None) -> None:
         if not thread.over:
@@ -218,6 +274,11 @@ class Machine:
         if number is signal.SIGKILL:
             self.exit(Killed("SIGKILL"))
             return
+        if number in self.blocked or (self._sigwait is not None and number in self._sigwait[0]):
+            self._held.append(number)
+            if self._sigwait is not None:
+                self._sigwait[1].wake()
+            return
         if self.signals.get(number) is IGNORED:
             return
         if number not in self.signals and number is signal.SIGTERM:
@@ -243,6 +304,27 @@ class Machine:
                 raise KeyboardInterrupt
             if handler is not None:
                 handler(number, None)
+            if self._pausing is not None:
+                self._pausing.done = True
+
+    def pause(self) -> None:
+        """As `signal.pause`: until a handler has run."""
+        self._pausing = new_waiter()
+        try:
+            park(self._pausing)
+        finally:
+            self._pausing = None
+
+    def wait_for_signal(self, wanted: set[signal.Signals]) -> signal.Signals:
+        """As `signal.sigwait`: its handler is not called."""
+        while not (found := [number for number in self._held if number in wanted]):
+            self._sigwait = (wanted, new_waiter())
+            try:
+                park(self._sigwait[1])
+            finally:
+                self._sigwait = None
+        self._held.remove(found[0])
+        return found[0]
 
     # Names and files.
 
@@ -250,10 +332,31 @@ class Machine:
         """The address of a server that the process can reach. Raises what the operating system would."""
         if host in API_NAMES:
             return API_ADDRESS, port
-        if host in {"localhost", "127.0.0.1", "::1"}:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        hint = f"the world has no host {host!r}, only its API server: {', '.join(sorted(API_NAMES))}"
+        if host in self._hosts_at or answer_of(self._hosts, host) is not None:
+            return self._address_of(host), port
+        if host in {"localhost", "127.0.0.1", "::1", self.name, self.address}:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connection refused. {to_do_host('localhost')}")
+        hint = f"the world has no host {host!r}, only its API server. {to_do_host(host)}"
         raise socket.gaierror(socket.EAI_NONAME, hint)
+
+    def _address_of(self, host: str) -> str:
+        """Of a host that the test answers for."""
+        if host in self._hosts_at:
+            return host
+        known = next((address for address, name in self._hosts_at.items() if name == host), None)
+        address = known or _own_address(host) or f"10.97.0.{len(self._hosts_at) + 1}"
+        self._hosts_at[address] = host
+        return address
+
+    def connection_to(
+        self, address: str, port: int, on_data: Callable[[bytes | OSError], None]
+    ) -> Connection:
+        """To an address that `resolve` returned."""
+        host = self._hosts_at.get(address)
+        answer = None if host is None else answer_of(self._hosts, host)
+        if host is None or answer is None:
+            return Connection(self, on_data)
+        return HostConnection(self, on_data, host, port, answer)
 
     def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> list[Any]:
         name = host.decode() if isinstance(host, bytes) else host or "0.0.0.0"
@@ -262,7 +365,21 @@ class Machine:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, number))]
 
     def resolve_name(self, name: str) -> str:
-        return "127.0.0.1" if name == "localhost" else self.resolve(name, 0)[0]
+        if name == "localhost" and answer_of(self._hosts, name) is None:
+            return "127.0.0.1"
+        return self.address if name == self.name else self.resolve(name, 0)[0]
+
+    def temporary_folder(self) -> str:
+        """Of this incarnation alone, and empty at first: a cache that another run left there would make this
+        one differ. The official dynamic client has one, by the address of its server."""
+        if self._temporary is None:
+            self._temporary = (
+                OWN_TEMPORARY_FOLDERS / str(posix.getpid()) / f"{self.name}-{self.inside.incarnation}"
+            )
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            OWN_TEMPORARY_FOLDERS.mkdir(mode=0o700, exist_ok=True)
+            self._temporary.mkdir(parents=True)
+        return str(self._temporary)
 
     def open_file(self, sock: ForeignSocket) -> int:
         number = (1 << 20) + next(self._file)
@@ -297,6 +414,7 @@ class Machine:
         finally:
             sys.unraisablehook = unraisable
             logging.disable(disabled)
+            self._logs.restore()
             watch.owner = owner
 
     def _end_all(self) -> None:
@@ -309,3 +427,7 @@ class Machine:
         self.threads.clear()
         self.files.clear()
         self.loops.clear()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            with suppress(OSError):  # Another machine has one beside it.
+                self._temporary.parent.rmdir()

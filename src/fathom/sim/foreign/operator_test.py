@@ -17,6 +17,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,13 @@ import yaml
 
 from fathom.kube.definitions.registry import Registry
 from fathom.model.body import encode_json
+from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.resource import Resource
-from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, for_any_operator
+from fathom.model.resources import DEFINITIONS
+from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, StaysUp, for_any_operator
+from fathom.sim.foreign.commands import CommandAnswer
+from fathom.sim.foreign.hosts import HostAnswer
 from fathom.sim.foreign.programs import run_operator, run_program
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault
@@ -50,6 +55,12 @@ WITHIN_S = 1200.0
 FAULTS_S = 30.0
 # Before each write of the test itself up to so many seconds pass: it comes in the middle of the faults.
 BEFORE_A_WRITE_S = 8.0
+
+# How long a test waits for an operator that defines its kinds itself, at its start.
+DEFINED_WITHIN_S = 300.0
+V1 = "apiextensions.k8s.io/v1"
+
+LINES_SHOWN = 10  # Of what a program printed.
 
 CALM_SEED = "calm"
 
@@ -76,26 +87,50 @@ class OperatorTest:
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
+        self._hosts: dict[str, HostAnswer] = {}
+        self._commands: dict[str, CommandAnswer] = {}
         self.folder = folder  # Relative paths begin here: the test's own folder.
-        self._kinds: dict[tuple[str, str], Resource] = {}
 
     def run(self, path: str | Path | None = None, name: str = OPERATOR, **options: Any) -> SimProcess:
         """Start a kopf operator, as `kopf run PATH` does; with `module="my.op"` as `kopf run -m my.op`."""
-        return run_operator(self.world, name, None if path is None else self.folder / path, **options)
+        file = None if path is None else self.folder / path
+        return run_operator(self.world, name, file, hosts=self._hosts, commands=self._commands, **options)
 
-    def run_program(self, main: Callable[[], Any], name: str = OPERATOR, **options: Any) -> SimProcess:
-        """Start any other program by its main function."""
-        return run_program(self.world, name, main, **options)
+    def run_program(
+        self, main: Callable[[], Any] | str | Path | None = None, name: str = OPERATOR, **options: Any
+    ) -> SimProcess:
+        """Start any other program: `run_program("main.py", args=["--debug"])` as `python main.py --debug`;
+        with `module="my.op"` as `python -m my.op`; or by its main function."""
+        program = self.folder / main if isinstance(main, str | Path) else main
+        return run_program(self.world, name, program, hosts=self._hosts, commands=self._commands, **options)
+
+    def run_cluster(self, nodes: int = 2) -> None:
+        """Start a scheduler, the controllers of Deployments, Jobs and the like, and nodes: Pods run, without
+        containers. Without it objects are stored and nothing acts on them but garbage collection."""
+        from fathom.sim.scenarios.real import run_real_cluster  # noqa: PLC0415 - few tests need all of it
+
+        run_real_cluster(self.world, nodes=[f"node-{number}" for number in range(1, nodes + 1)], spare=False)
+
+    def serve(self, host: str, answer: HostAnswer) -> None:
+        """Answer for a host that the operator talks to by HTTP. `answer` is called with each request, and
+        returns the body, the status, or both: (404, {"message": "no such user"})."""
+        self._hosts[host] = answer
+
+    def command(self, name: str, answer: CommandAnswer) -> None:
+        """Answer for a command that the operator starts: helm, openssl. `answer` is called each time, and
+        returns what the command prints, its exit code, or both: (1, "", "no such release")."""
+        self._commands[name] = answer
 
     async def apply(self, manifest: str | Path | Obj, **fields: Any) -> None:
         """Create or update the objects of a file, or one object. `fields` replace those of `spec`."""
         for obj in self._objects(manifest):
             changed = {**obj, "spec": {**obj.get("spec", {}), **fields}} if fields else obj
             if changed.get("kind") == "CustomResourceDefinition":
-                self._learn(changed)
+                _check_version(changed)
                 await self.world.define(changed)
             else:
                 await self.world.sleep(self.world.rng.uniform(0, BEFORE_A_WRITE_S))
+                await self._served(changed)
                 await self.world.apply(self.resource(changed), changed, _namespace(changed))
 
     async def delete(self, manifest: str | Path | Obj) -> None:
@@ -123,10 +158,35 @@ class OperatorTest:
     def resource(self, obj: Obj) -> Resource:
         group, _, version = str(obj["apiVersion"]).rpartition("/")
         kind = str(obj["kind"])
-        resource = self._kinds.get((group, kind)) or _built_in(group, version, kind)
+        resource = _built_in(group, version, kind) or self._defined(group, version, kind)
         if resource is None:
             raise LookupError(f"{obj['apiVersion']} {kind} is not served: apply its definition first")
         return resource
+
+    async def _served(self, obj: Obj) -> None:
+        """Wait until an operator that defines its kinds itself has done so."""
+        until_s = self.world.now_s + DEFINED_WITHIN_S
+        while not self._is_served(obj) and self.world.now_s < until_s:
+            if not any(process.machines for process in self.world.engine.processes.values()):
+                return
+            for problem in StaysUp().settled(self.world):
+                self.world.broken(StaysUp.name, problem)
+            await self.world.sleep(1)
+
+    def _is_served(self, obj: Obj) -> bool:
+        with suppress(LookupError):
+            return bool(self.resource(obj))
+        return False
+
+    def _defined(self, group: str, version: str, kind: str) -> Resource | None:
+        """By a definition that the test or the operator applied."""
+        for definition in self.world.list(DEFINITIONS.name):
+            spec = definition["spec"]
+            served = [one["name"] for one in spec["versions"] if one["served"]]
+            if (spec["group"], spec["names"]["kind"]) == (group, kind) and is_true(definition, "Established"):
+                named = version if version in served else served[0]
+                return Resource(group, named, spec["names"]["plural"], spec["scope"] == "Namespaced")
+        return None
 
     def _objects(self, manifest: str | Path | Obj) -> Iterator[Obj]:
         if isinstance(manifest, dict):
@@ -134,12 +194,14 @@ class OperatorTest:
         else:
             yield from msgspec.json.decode(_read_manifest((self.folder / manifest).read_text()))
 
-    def _learn(self, definition: Obj) -> None:
-        spec = definition["spec"]
-        for version in spec["versions"]:
-            self._kinds[spec["group"], spec["names"]["kind"]] = Resource(
-                spec["group"], version["name"], spec["names"]["plural"], spec["scope"] == "Namespaced"
-            )
+
+def _check_version(definition: Obj) -> None:
+    if definition["apiVersion"] != V1:
+        name = metadata(definition)["name"]
+        raise ValueError(
+            f"{name} is a definition of {definition['apiVersion']}, which Kubernetes 1.22 stopped to serve: "
+            f"convert it to {V1} for the test"
+        )
 
 
 def _namespace(obj: Obj) -> str:
@@ -198,23 +260,47 @@ def operator_scenario(
 
 def judged(of: Scenario) -> Scenario:
     """The scenario with the invariants of any operator, besides its own."""
+    words = LastWords()
     return msgspec.structs.replace(
-        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: _how_to_read()
+        of,
+        checkers=_OperatorCheckers(of, words),
+        tale=lambda chronicle, began_ns: (*_how_to_read(), *words.lines()),
     )
+
+
+class LastWords(Checker):
+    """What the programs of the last run printed: for its report."""
+
+    name = "the last words of programs"  # Checks nothing.
+
+    def __init__(self) -> None:
+        self._processes: Mapping[str, SimProcess] = {}
+
+    def begin(self, world: World) -> None:
+        self._processes = world.engine.processes
+
+    def lines(self) -> Iterator[str]:
+        for process in self._processes.values():
+            spoken = [machine for machine in process.machines if machine.last_lines]
+            if spoken:
+                yield ""
+                yield f"What {process.name} printed last:"
+                yield from (f"  {line}" for line in spoken[-1].last_lines[-LINES_SHOWN:])
 
 
 class _OperatorCheckers:
     """Makes the checkers of each run. Before the first one it runs the scenario once without faults: what the
     operator makes then is what it means to make."""
 
-    def __init__(self, of: Scenario) -> None:
+    def __init__(self, of: Scenario, words: LastWords) -> None:
         self._scenario = of
+        self._words = words
         self._calm: Mapping[Role, int] | None = None
 
     def __call__(self) -> Sequence[Checker]:
         if self._calm is None:
             self._calm = self._without_faults()
-        return (*for_any_operator(self._calm), *self._scenario.checkers())
+        return (*for_any_operator(self._calm), self._words, *self._scenario.checkers())
 
     def _without_faults(self) -> Mapping[Role, int]:
         counting = NothingIsMadeTwice(None)

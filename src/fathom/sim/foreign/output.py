@@ -23,6 +23,9 @@ class ProgramOutput(io.TextIOBase):
         self.lines.extend(lines)
         return len(text)
 
+    def last(self, count: int) -> list[str]:
+        return [*self.lines, *([self._begun] if self._begun else [])][-count:]
+
     def writable(self) -> bool:
         return True
 

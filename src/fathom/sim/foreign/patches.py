@@ -8,53 +8,72 @@ of its own; those are replaced too, module by module.
 from __future__ import annotations
 
 import _thread
+import _threading_local
 import asyncio
+import builtins
 import ctypes
 import gc
 import getpass
+import multiprocessing.connection
+import multiprocessing.context
 import os
 import platform
 import queue
 import random
 import secrets
 import select
+import selectors
 import signal
 import socket
+import ssl
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from _thread import get_ident
 from datetime import datetime
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from fathom.sim.foreign import answers
+import uvloop
+
+from fathom.sim.foreign import answers, native_clients, processes, service_account
 from fathom.sim.foreign.sockets import ForeignSocket
-from fathom.sim.world.outside_guard import lenient, watch
+from fathom.sim.world.outside_guard import lenient, original_of, replace_for_good, watch
 
 _TIME = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
 REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (time, (*_TIME, *(f"{name}_ns" for name in _TIME))),
+    (time, ("clock_gettime", "clock_gettime_ns")),
     (time, ("sleep", "gmtime", "localtime", "mktime", "strftime", "ctime")),
     (random, answers.OF_RANDOM),
     (random.Random, ("seed",)),
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits")),
-    (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "fork", "system")),
-    (os, ("_exit", "abort")),
+    (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "uname")),
+    (os, ("_exit", "abort", "read", *processes.STARTERS)),
+    (multiprocessing, (*processes.LOCKS, *processes.QUEUES)),
+    (multiprocessing.context.BaseContext, (*processes.LOCKS, *processes.QUEUES)),
+    (multiprocessing.connection, ("wait",)),
+    (os, service_account.CALLS_WITH_A_PATH),
+    (builtins, ("open",)),
+    (ssl.SSLContext, ("wrap_socket", "wrap_bio", "load_verify_locations")),
     (uuid, ("uuid1", "uuid4", "getnode")),
     (socket, ("gethostname", "getfqdn", "getaddrinfo", "gethostbyname", "socketpair")),
     (socket, ("getdefaulttimeout", "setdefaulttimeout")),
     (platform, ("node",)),
+    (tempfile, ("gettempdir", "gettempdirb")),
     (getpass, ("getuser",)),
     (select, ("poll", "select")),
     (threading, ("Lock", "RLock", "current_thread", "main_thread", "get_ident", "get_native_id")),
     (threading, ("enumerate", "active_count")),
     (threading.Thread, ("start", "join", "is_alive")),
     (queue, ("SimpleQueue",)),
+    (signal, ("pause", "sigwait", "sigwaitinfo", "sigtimedwait", "pthread_sigmask")),
     (signal, ("signal", "getsignal", "set_wakeup_fd", "pthread_kill", "raise_signal", "alarm", "setitimer")),
     (asyncio, ("new_event_loop", "get_event_loop", "set_event_loop", "as_completed")),
+    (uvloop, ("new_event_loop", "run")),
     (_thread, ("start_new_thread",)),
 )
 
@@ -84,6 +103,9 @@ def install() -> None:
                 _replace(owner, name)
         _replace_clock_of_datetime()
         _replace_new_of_socket()
+        _replace_local()
+        native_clients.install()
+        selectors.PollSelector._selector_cls = staticmethod(select.poll)  # type: ignore[attr-defined]
     new = [name for name in list(sys.modules) if name not in _seen]
     for name in new:
         _seen.add(name)
@@ -93,26 +115,45 @@ def install() -> None:
 
 
 def _replace(owner: Any, name: str) -> None:
-    original = getattr(owner, name)
-    prefix = (
-        "threading.Thread"
-        if owner is threading.Thread
-        else "random.Random"
-        if owner is random.Random
-        else owner.__name__
-    )
+    original = original_of(owner, name)
+    prefix = f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else owner.__name__
     replacement = lenient(f"{prefix}.{name}", original)
-    setattr(owner, name, replacement)
+    replace_for_good(owner, name, replacement)
     if isinstance(owner, ModuleType):
         _by_original[id(original)] = (original, replacement)
+    for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+        if original in able:
+            able.add(replacement)
 
 
 def _replace_references(module: ModuleType) -> None:
     names = module.__dict__
     for name, value in list(names.items()):
-        replacement = _by_original.get(id(value))
-        if replacement is not None and replacement[0] is value:
-            names[name] = replacement[1]
+        if id(value) in _by_original:
+            names[name] = _replacement_of(value)
+        elif isinstance(value, FunctionType | type) and value.__module__ == module.__name__:
+            _replace_defaults(value)
+
+
+def _replacement_of(value: Any) -> Any:
+    original, replacement = _by_original.get(id(value), (None, None))
+    return replacement if original is value else value
+
+
+def _replace_defaults(of: Any) -> None:
+    """`def __init__(self, timer=time.monotonic)`: of a function, or of the methods of a class."""
+    functions = [of] if isinstance(of, FunctionType) else vars(of).values()
+    for function in functions:
+        defaults = function.__defaults__ if isinstance(function, FunctionType) else None
+        if defaults and any(id(value) in _by_original for value in defaults):
+            function.__defaults__ = tuple(map(_replacement_of, defaults))
+
+
+def _replace_local() -> None:
+    """The C implementation keeps its values by threads of the operating system; this one asks `threading`
+    for the current thread."""
+    _by_original[id(threading.local)] = (threading.local, _threading_local.local)
+    threading.local = _threading_local.local  # type: ignore[assignment]
 
 
 def _replace_clock_of_datetime() -> None:

@@ -1,6 +1,8 @@
 """Run a program that was not written for fathom as a process of a world.
 
     run_program(world, "backup", main)                 # any function, async or not
+    run_program(world, "op", "main.py", args=["-v"])   # as `python main.py -v` does
+    run_program(world, "op", module="my.controller")   # as `python -m my.controller` does
     run_operator(world, "op", "my_operator.py")        # as `kopf run my_operator.py` does
     run_operator(world, "op", module="my.operator")    # as `kopf run -m my.operator` does
 
@@ -11,26 +13,26 @@ again. Modules of installed packages stay; state in their globals is shared by a
 from __future__ import annotations
 
 import asyncio
-import importlib
 import importlib.util
 import inspect
 import logging
 import os
-import sys
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom.model.user import User
 from fathom.seams.process import Inside
-from fathom.sim.foreign import patches
-from fathom.sim.foreign.machine import Exited, ForeignDomain, Machine
+from fathom.sim.foreign import imports, patches, service_account
+from fathom.sim.foreign.commands import Commands
+from fathom.sim.foreign.hosts import Hosts
+from fathom.sim.foreign.logs import LoggingState
+from fathom.sim.foreign.machine import API_ADDRESS, Exited, ForeignDomain, Machine
+from fathom.sim.foreign.service_account import HOME
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
-
-HOME = Path(__file__).parent / "home"
 
 # As the kubelet: how long after its end a program is started again.
 RESTART_S = 10.0
@@ -38,32 +40,73 @@ RESTART_S = 10.0
 # Would lead out of the world, or to another cluster; or tell the program that it is being tested.
 NOT_INHERITED = frozenset(
     {
-        *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+        *(
+            "KUBECONFIG",
+            "KUBERNETES_SERVICE_HOST",
+            "KUBERNETES_SERVICE_PORT",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+        ),
         *("http_proxy", "https_proxy", "all_proxy", "SSL_CERT_FILE"),
         *("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER"),
     }
 )
 
-# Installed packages that keep connections in globals: imported again at each start.
-KEEPS_CONNECTIONS = ("kr8s",)
-
 
 def run_program(
     world: World,
     name: str,
-    main: Callable[[], Any],
+    main: Callable[[], Any] | str | Path | None = None,
     *,
+    module: str | None = None,
+    args: Sequence[str] = (),
     server: int = 1,
     account: User | None = None,
     env: Mapping[str, str] | None = None,
-    restart: bool = False,
+    hosts: Hosts | None = None,
+    commands: Commands | None = None,
+    restart: bool | None = None,
 ) -> SimProcess:
-    """Start `main` as a process. It may be async, or block: what blocks waits in virtual time. When it
-    returns the process ends; when it raises it is started again, as a container is. `restart`: always."""
+    """Start a program as a process: a function, a file or a module. It may be async, or block: what blocks
+    waits in virtual time. When it raises it is started again, as a container is. When it ends without an
+    error, a file or a module is started again, and a function is not; `restart` decides otherwise."""
+    run, shown = (main, name) if callable(main) and module is None else _runner_of(main, module)
+    around = Surroundings((shown, *args), server, account, env or {}, hosts or {}, commands or {})
+    return _start(world, name, run, around, restart=not callable(main) if restart is None else restart)
+
+
+class Surroundings(NamedTuple):
+    """What a program finds when it starts."""
+
+    argv: tuple[str, ...]
+    server: int
+    account: User | None
+    env: Mapping[str, str]
+    hosts: Hosts
+    commands: Commands
+
+
+def _start(
+    world: World, name: str, main: Callable[[], Any], around: Surroundings, *, restart: bool
+) -> SimProcess:
     patches.install()
+    logs = LoggingState()
 
     def entry(inside: Inside) -> Machine:
-        machine = Machine(inside, name, environment=_environment(name, env or {}), on_exit=ended)
+        if process.machines:
+            logs.restore()
+        environment = _environment(name, around.env)
+        machine = Machine(
+            inside,
+            name,
+            argv=around.argv,
+            environment=environment,
+            hosts=around.hosts,
+            commands=around.commands,
+            logs=logs,
+            on_exit=ended,
+        )
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
         process.machines.append(machine)
         machine.take_over()  # The rest of this input is its own; ForeignDomain does it for later ones.
@@ -72,11 +115,13 @@ def run_program(
 
     def ended(error: BaseException | None) -> None:
         failed = error is not None and not (isinstance(error, SystemExit) and not error.code)
-        world.engine.process_changed(process, _how_it_ended(error))
+        machine = process.machines[-1]
+        machine.ending, machine.ended_s = _how_it_ended(error), world.now_s
+        world.engine.process_changed(process, machine.ending)
         if not isinstance(error, Exited) and (failed or restart):
             process.doom_s = RESTART_S
 
-    process = world.process(name, entry, server=server, account=account)
+    process = world.process(name, entry, server=around.server, account=around.account)
     process.domain_type = ForeignDomain
     process.shares = False
     return process
@@ -84,8 +129,8 @@ def run_program(
 
 def _whole(main: Callable[[], Any]) -> Any:
     patches.install()  # For modules that were imported since.
-    for package in KEEPS_CONNECTIONS:
-        _forget(lambda module, package=package: module.__name__.partition(".")[0] == package)  # type: ignore[misc]
+    imports.forget_shared_packages()
+    service_account.use_own_kubeconfig()
     result = main()
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 
@@ -101,8 +146,9 @@ def _how_it_ended(error: BaseException | None) -> str:
 
 def _environment(name: str, more: Mapping[str, str]) -> dict[bytes, bytes]:
     environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
-    own = {"HOME": str(HOME), "KUBECONFIG": str(HOME / ".kube/config"), "HOSTNAME": name, "TZ": "UTC"}
-    return {os.fsencode(key): os.fsencode(value) for key, value in {**environment, **own, **more}.items()}
+    own = {"HOME": str(HOME), "HOSTNAME": name, "TZ": "UTC"}
+    whole = {**environment, **service_account.variables(API_ADDRESS), **own, **more}
+    return {os.fsencode(key): os.fsencode(value) for key, value in whole.items()}
 
 
 # Operators.
@@ -117,6 +163,8 @@ def run_operator(
     server: int = 1,
     account: User | None = None,
     env: Mapping[str, str] | None = None,
+    hosts: Hosts | None = None,
+    commands: Commands | None = None,
     namespaces: Collection[str] = (),
     peering: str | None = None,
     priority: int | None = None,
@@ -128,13 +176,10 @@ def run_operator(
     def main() -> None:
         import kopf  # noqa: PLC0415 - only for who has it
 
-        _order_kinds_alike()
-        _log_what_happens()
-        registry = _new_registry()
-        kopf.set_default_registry(registry)
+        _begin_kopf_anew()
         load()
         kopf.run(
-            registry=registry,
+            registry=kopf.get_default_registry(),
             clusterwide=not namespaces,
             namespaces=tuple(namespaces),
             standalone=peering is None,
@@ -142,29 +187,58 @@ def run_operator(
             priority=priority,
         )
 
-    return run_program(world, name, main, server=server, account=account, env=env, restart=True)
+    argv = ("kopf", "run", str(path or module))
+    around = Surroundings(argv, server, account, env or {}, hosts or {}, commands or {})
+    return _start(world, name, main, around, restart=True)
 
 
-def _loader_of(path: str | Path | None, module: str | None) -> Callable[[], ModuleType]:
-    if (path is None) == (module is None):
+def _loader_of(path: str | Path | None, module: str | None) -> Callable[[], object]:
+    if module is not None and path is None:
+        return partial(imports.import_afresh, _found(module))
+    return partial(imports.load_afresh, _file(path, module))
+
+
+def _runner_of(path: Any, module: str | None) -> tuple[Callable[[], None], str]:
+    """How a file or a module is run as a program, and what it finds as `sys.argv[0]`."""
+    if module is not None and path is None:
+        _found(module)
+        return (lambda: _as_main(partial(imports.run_module, module))), module
+    file = _file(path, module)
+    return (lambda: _as_main(partial(imports.run_file, file))), str(file)
+
+
+def _as_main(run: Callable[[], None]) -> None:
+    if importlib.util.find_spec("kopf") is not None:  # It may use kopf without `kopf run`.
+        _begin_kopf_anew()
+    run()
+
+
+def _file(path: str | Path | None, module: str | None) -> Path:
+    if path is None or module is not None:
         raise ValueError(
             "name the operator by its file or by its module: run('operator.py'), run(module='my.op')"
         )
-    if module is not None:
-        if importlib.util.find_spec(module.partition(".")[0]) is None:
-            raise ModuleNotFoundError(f"there is no operator {module}: install it, or set PYTHONPATH")
-        return lambda: import_afresh(module)
     file = Path(str(path)).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"there is no operator at {path}")
-    return lambda: load_afresh(file)
+    return file
 
 
-def _new_registry() -> Any:
-    """As `kopf run` has it: it logs in by the libraries that are installed."""
-    from kopf._core.intents.registries import SmartOperatorRegistry  # noqa: PLC0415 - only for who has it
+def _found(module: str) -> str:
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
+        raise ModuleNotFoundError(f"there is no operator {module}: install it, or set PYTHONPATH")
+    return module
 
-    return SmartOperatorRegistry()
+
+def _begin_kopf_anew() -> None:
+    """Without the handlers of an earlier start. The registry is as `kopf run` has it: it logs in by the
+    libraries that are installed."""
+    import kopf  # noqa: PLC0415 - only for who has it
+    from kopf._core.intents.registries import SmartOperatorRegistry  # noqa: PLC0415
+
+    _order_kinds_alike()
+    _log_what_happens()
+    kopf.set_default_registry(SmartOperatorRegistry())
 
 
 def _log_what_happens() -> None:
@@ -187,41 +261,3 @@ def _order_kinds_alike() -> None:
 def _hash_of_kind(kind: Any) -> int:
     named = (kind.group, kind.version, kind.plural)
     return zlib.crc32("/".join(name if isinstance(name, str) else "" for name in named).encode())
-
-
-def load_afresh(file: Path) -> ModuleType:
-    """Import a file, and the modules beside it, as a new interpreter would."""
-    folder = str(file.parent)
-    there = _THERE_BEFORE.setdefault(folder, frozenset(sys.modules))
-    _forget(lambda module: _is_within(module, folder) and module.__name__ not in there)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    name = f"__foreign__{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def import_afresh(module: str) -> ModuleType:
-    """Import a module, and all of its package, as a new interpreter would, be it installed or not."""
-    package = module.partition(".")[0]
-    _forget(lambda loaded: loaded.__name__.partition(".")[0] == package)
-    return importlib.import_module(module)
-
-
-# Folder of a program -> the modules that were loaded before it ran first: a test's own, for example.
-_THERE_BEFORE: dict[str, frozenset[str]] = {}
-
-
-def _is_within(module: ModuleType, folder: str) -> bool:
-    return str(getattr(module, "__file__", None) or "").startswith(folder + os.sep)
-
-
-def _forget(concerns: Callable[[ModuleType], bool]) -> None:
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and name != "__main__" and concerns(module):
-            del sys.modules[name]

@@ -13,11 +13,11 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from fathom.sim.foreign.connections import Connection
 from fathom.sim.foreign.threads import new_waiter, park
 from fathom.sim.world.outside_guard import watch
 
 if TYPE_CHECKING:
+    from fathom.sim.foreign.connections import Connection
     from fathom.sim.foreign.machine import Machine
 
 
@@ -27,6 +27,21 @@ def running_machine() -> Machine:
     return cast("Machine", watch.visitor)
 
 
+# What a client reads of an encrypted connection.
+TLS_VERSION = "TLSv1.3"
+CIPHER = ("TLS_AES_256_GCM_SHA384", TLS_VERSION, 256)
+
+
+def certificate(host: str | None) -> dict[str, Any]:
+    """As `getpeercert` shows it: one that fits the name that was asked for."""
+    name = host or ""
+    return {
+        "subject": ((("commonName", name),),),
+        "subjectAltName": (("DNS", name), ("IP Address", name)),
+        "notAfter": "Jan  1 00:00:00 2120 GMT",
+    }
+
+
 FIRST_FILE = 1 << 20  # File numbers of virtual sockets: no real file of the interpreter has one so high.
 
 
@@ -34,9 +49,11 @@ class ForeignSocket(socket.socket):
     def __new__(cls, *_: Any, **__: Any) -> ForeignSocket:
         return super().__new__(cls)
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: Any = None) -> None:  # noqa: A002
         """Of the process that runs now: `socket.socket(...)` in a foreign process comes here."""
         machine = running_machine()
+        self._family = socket.AddressFamily(family) if family > 0 else socket.AF_INET
+        self._sends_datagrams = bool(type > 0 and type & socket.SOCK_DGRAM)
         self._machine = machine
         self._number = machine.open_file(self)
         self._timeout_s: float | None = machine.socket_timeout_s
@@ -51,9 +68,14 @@ class ForeignSocket(socket.socket):
     # Connecting.
 
     def connect(self, address: Any) -> None:
+        if self._family == socket.AF_UNIX:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        if self._sends_datagrams:  # Needs nobody on the other side.
+            self._peer = (str(address[0]), int(address[1]))
+            return
         host, port = self._machine.resolve(str(address[0]), int(address[1]))
         if self._connection is None:
-            self._connection = Connection(self._machine, self._arrived)
+            self._connection = self._machine.connection_to(host, port, self._arrived)
         self._peer = (host, port)
 
     def connect_ex(self, address: Any) -> int:
@@ -141,8 +163,13 @@ class ForeignSocket(socket.socket):
         self._connection.feed(bytes(data))
 
     def send(self, data: Any, flags: int = 0) -> int:
-        self.sendall(data)
+        if not self._sends_datagrams:
+            self.sendall(data)
         return len(data)
+
+    def sendto(self, data: Any, *_: Any) -> int:
+        """Datagrams to hosts that do not exist are lost: metrics and logs, most of them."""
+        return self.send(data)
 
     # Everything else of a socket.
 
@@ -222,15 +249,41 @@ class ForeignSocket(socket.socket):
 
     @property
     def family(self) -> Any:
-        return socket.AF_INET
+        return self._family
 
     @property
     def type(self) -> Any:
-        return socket.SOCK_STREAM
+        return socket.SOCK_DGRAM if self._sends_datagrams else socket.SOCK_STREAM
 
     @property
     def proto(self) -> int:
         return 0
+
+    # As an `ssl.SSLSocket` has them, after `wrap_socket`: see `tls.py`.
+
+    context: Any = None
+    server_hostname: str | None = None
+
+    def getpeercert(self, binary_form: bool = False) -> Any:
+        return b"" if binary_form else certificate(self.server_hostname)
+
+    def do_handshake(self, block: bool = False) -> None:
+        pass
+
+    def unwrap(self) -> ForeignSocket:
+        return self
+
+    def pending(self) -> int:
+        return 0
+
+    def selected_alpn_protocol(self) -> None:
+        """HTTP/1.1, as when a server knows nothing of others."""
+
+    def version(self) -> str:
+        return TLS_VERSION
+
+    def cipher(self) -> tuple[str, str, int]:
+        return CIPHER
 
     def __repr__(self) -> str:
         return f"<socket to {self._peer[0]}:{self._peer[1]}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -24,7 +24,6 @@ from fathom.sim.search.explore import Job, explore
 from fathom.sim.search.shrink import shrink
 from fathom.sim.search.summary import ExploreSummary
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Result, Scenario, Story, scenario, sweep, tell
 from fathom.sim.world.world import World
 from fathom.terminal import visible
@@ -57,7 +56,7 @@ class Ledger:
 
 
 LEDGER: pytest.StashKey[Ledger] = pytest.StashKey()
-JUDGED: pytest.StashKey[dict[str, Callable[[], Sequence[Checker]]]] = pytest.StashKey()
+JUDGED: pytest.StashKey[dict[str, Scenario]] = pytest.StashKey()
 
 
 def ledger_of(config: pytest.Config) -> Ledger:
@@ -146,7 +145,8 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
     parameters = {key: value for key, value in item.callspec.params.items() if key != "fathom_seed"}
     kept = item.config.stash.setdefault(JUDGED, {})
     built = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story))
-    return msgspec.structs.replace(built, checkers=kept.setdefault(f"{name} {parameters}", built.checkers))
+    first = kept.setdefault(f"{name} {parameters}", built)
+    return msgspec.structs.replace(built, checkers=first.checkers, tale=first.tale)
 
 
 def _relative(path: Path) -> str:

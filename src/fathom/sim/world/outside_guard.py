@@ -11,6 +11,7 @@ calls get the answers of its own virtual machine instead.
 
 from __future__ import annotations
 
+import multiprocessing.process  # noqa: F401 - draws a random number when it is imported: not while a world runs
 import os
 import random
 import secrets
@@ -77,17 +78,38 @@ watch = _Watch()
 def shut(seen: Callable[[str, str], None]) -> Iterator[None]:
     """`seen` is called for every attempt, with its name and stack, because the caller may swallow the
     exception. Other threads of the interpreter are not affected."""
-    originals = [(module, name, getattr(module, name)) for module, names in DOORS for name in names]
+    originals = {(module, name): getattr(module, name) for module, names in DOORS for name in names}
     before = watch.owner, watch.seen
+    _behind_doors.append(originals)
     try:
         watch.owner, watch.seen = get_ident(), seen
-        for module, name, original in originals:
+        for (module, name), original in originals.items():
             setattr(module, name, _guarded(module, name, original))
         yield
     finally:
         watch.owner, watch.seen = before
-        for module, name, original in originals:
+        _behind_doors.pop()
+        for (module, name), original in originals.items():
             setattr(module, name, original)
+
+
+_behind_doors: list[dict[tuple[Any, str], Any]] = []  # What each `shut` under way will put back.
+
+
+def original_of(owner: Any, name: str) -> Any:
+    """The function, and not the guard that may stand before it while a world runs."""
+    return (
+        _behind_doors[0].get((owner, name), getattr(owner, name)) if _behind_doors else getattr(owner, name)
+    )
+
+
+def replace_for_good(owner: Any, name: str, replacement: Any) -> None:
+    """Replace a function for the rest of the interpreter's life. While a world runs its guard stays, and
+    answers foreign processes as the replacement does."""
+    if not _behind_doors or (owner, name) not in _behind_doors[0]:
+        setattr(owner, name, replacement)
+        return
+    _behind_doors[0][owner, name] = replacement
 
 
 def name_of(module: Any, name: str) -> str:

@@ -36,6 +36,15 @@ WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, I
 class VirtualMachine(Protocol):
     """The operating system of one incarnation of a foreign process."""
 
+    ending: (
+        str  # How the program ended by itself, 'ends with KeyError'; '' while it runs, or if it was killed.
+    )
+    ended_s: float  # When.
+
+    @property
+    def last_lines(self) -> list[str]:
+        """What the program printed last."""
+
     def cut(self) -> None:
         """The process is over."""
 

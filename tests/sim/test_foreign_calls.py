@@ -1,0 +1,291 @@
+"""Calls of the standard library that public operators make, besides clocks, threads and HTTP: each waits in
+virtual time, answers alike in every run, or is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import importlib
+import multiprocessing
+import os
+import platform
+import queue
+import sched
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+import kubernetes.dynamic
+import kubernetes.stream
+import pytest
+import uvloop
+from tests.sim.test_foreign_programs import results_of, run
+
+from fathom.sim.foreign.programs import run_program
+from fathom.sim.world.world import World
+
+BEGAN_S = 1.0
+
+
+# Threads.
+
+
+def test_each_thread_has_its_own_values_in_a_local() -> None:
+    def main(found: list[Any]) -> None:
+        class Settings(threading.local):
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+        plain, settings = threading.local(), Settings("first")
+        plain.value = 1
+        settings.name = "changed"
+
+        def other() -> None:
+            found.append((getattr(plain, "value", None), settings.name))
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        found.append((plain.value, settings.name))
+
+    assert results_of(main) == [(None, "first"), (1, "changed")]
+
+
+def test_a_pool_of_threads_works() -> None:
+    def work(seconds: float) -> float:
+        time.sleep(seconds)
+        return time.monotonic()
+
+    def main(found: list[Any]) -> None:
+        with ThreadPool(2) as pool:
+            found += pool.map(work, [3, 1])
+
+    assert results_of(main) == [4.0, 2.0]
+
+
+def test_the_official_client_works_in_its_pool() -> None:
+    def main(found: list[Any]) -> None:
+        kubernetes.config.load_kube_config()
+        asked = kubernetes.client.VersionApi().get_code(async_req=True)
+        found.append(asked.get().major)
+
+    assert results_of(main) == ["1"]
+
+
+def test_queues_and_events_of_multiprocessing_wait_in_virtual_time() -> None:
+    def main(found: list[Any]) -> None:
+        box: Any = multiprocessing.Queue()
+        stop = multiprocessing.get_context("spawn").Event()
+        threading.Timer(3, lambda: box.put("late")).start()
+        found.append((box.get(), time.monotonic()))
+        try:
+            box.get(timeout=2)
+        except queue.Empty:
+            found.append(time.monotonic())
+        found.append((stop.wait(5), time.monotonic()))
+
+    assert results_of(main) == [("late", 4.0), 6.0, (False, 11.0)]
+
+
+def test_a_pipe_that_is_empty_is_waited_for_in_virtual_time() -> None:
+    def main(found: list[Any]) -> None:
+        reading, writing = os.pipe()
+        threading.Timer(5, lambda: os.write(writing, b"x")).start()
+        found.append((os.read(reading, 10), time.monotonic()))
+        os.close(reading)
+        os.close(writing)
+
+    assert results_of(main) == [(b"x", 6.0)]
+
+
+# Clocks that were taken before: as a default, and by number.
+
+
+class Cache:
+    def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
+        self.timer = timer
+
+
+def test_a_clock_that_is_a_default_argument_is_virtual() -> None:
+    def main(found: list[Any]) -> None:
+        scheduler = sched.scheduler()
+        scheduler.enter(5, 1, lambda: found.append(time.monotonic()))
+        scheduler.run()
+        found.append(Cache().timer())
+
+    assert results_of(main) == [6.0, 6.0]
+
+
+def test_clocks_by_number_are_virtual() -> None:
+    def main(found: list[Any]) -> None:
+        found.append(time.clock_gettime(time.CLOCK_MONOTONIC))
+        found.append(time.clock_gettime_ns(time.CLOCK_REALTIME) == time.time_ns())
+
+    assert results_of(main) == [BEGAN_S, True]
+
+
+@pytest.mark.parametrize("library", [uvloop, asyncio])
+def test_a_loop_of_uvloop_is_virtual(library: Any) -> None:
+    async def nap() -> float:
+        await asyncio.sleep(5)
+        return asyncio.get_running_loop().time()
+
+    def main(found: list[Any]) -> None:
+        uvloop.install()
+        found.append(library.run(nap()))
+
+    policy = asyncio.get_event_loop_policy()
+    try:
+        assert results_of(main) == [6.0]
+    finally:
+        asyncio.set_event_loop_policy(policy)
+
+
+# Signals, in programs whose threads do the work.
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_program_that_waits_for_a_signal_gets_it(blocks: bool) -> None:
+    told: list[Any] = []
+
+    def main() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        told.append((signal.sigwait({signal.SIGTERM, signal.SIGINT}), time.monotonic()))
+
+    def pausing() -> None:
+        signal.signal(signal.SIGTERM, lambda *_: told.append("handled"))
+        signal.pause()
+        told.append(time.monotonic())
+
+    async def story(world: World) -> None:
+        run_program(world, "program", main if blocks else pausing)
+        await world.sleep(5)
+        world.stop("program", grace_s=60)
+        await world.sleep(5)
+
+    assert run(story).violation is None
+    assert told == [(signal.SIGTERM, 6.0)] if blocks else told == ["handled", 6.0]
+
+
+# Files that would outlive a run.
+
+
+def test_each_start_has_an_empty_temporary_folder_of_its_own() -> None:
+    def main(found: list[Any]) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            found.append(Path(file.name).parent == Path(tempfile.gettempdir()))
+        cache = Path(tempfile.gettempdir(), "cache.json")
+        found.append(cache.exists())
+        cache.write_text("{}")
+        found.append(str(cache))
+
+    first, second = results_of(main), results_of(main)
+    assert first == second
+    assert first[:2] == [True, False]
+    assert not Path(first[2]).parent.exists()
+
+
+def test_the_dynamic_client_asks_the_server_of_this_run_for_its_kinds() -> None:
+    def main(found: list[Any]) -> None:
+        kubernetes.config.load_kube_config()
+        client = kubernetes.dynamic.DynamicClient(kubernetes.client.ApiClient())
+        found.append(client.resources.get(api_version="v1", kind="ConfigMap").name)
+        found.append(len(os.listdir(tempfile.gettempdir())))
+
+    assert results_of(main) == ["configmaps", 1]
+
+
+# The machine, and who else is on the network.
+
+
+def test_a_program_knows_its_machine_by_its_own_name() -> None:
+    def main(found: list[Any]) -> None:
+        found += [os.uname().nodename, platform.node(), socket.gethostbyname(socket.gethostname())]
+        asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # What many do to learn their address.
+        asking.connect(("8.8.8.8", 80))
+        found.append(asking.getsockname()[0])
+
+    assert results_of(main) == ["program", "program", "10.244.0.7", "10.244.0.7"]
+
+
+def test_datagrams_are_lost_and_unix_sockets_are_not_there() -> None:
+    def main(found: list[Any]) -> None:
+        metrics = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        found.append(metrics.sendto(b"handled:1|c", ("127.0.0.1", 8125)))
+        try:
+            socket.socket(socket.AF_UNIX).connect("/run/agent.sock")
+        except FileNotFoundError:
+            found.append("absent")
+
+    assert results_of(main) == [11, "absent"]
+
+
+def test_a_server_in_a_thread_can_be_shut_down() -> None:
+    def main(found: list[Any]) -> None:
+        server = http.server.ThreadingHTTPServer(("", 8080), http.server.BaseHTTPRequestHandler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        time.sleep(3)
+        server.shutdown()
+        found.append(round(time.monotonic()))
+
+    assert results_of(main) == [4]
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("os.execv", lambda: os.execv("/bin/true", ["true"])),
+        ("os.posix_spawn", lambda: os.posix_spawn("/bin/true", ["true"], {})),
+        ("os.spawnv", lambda: os.spawnv(os.P_NOWAIT, "/bin/true", ["true"])),
+    ],
+)
+def test_no_program_starts_a_process(name: str, call: Callable[[], object]) -> None:
+    async def story(world: World) -> None:
+        run_program(world, "program", call)
+        await world.sleep(5)
+
+    violation = run(story).violation
+    assert violation is not None
+    assert violation.message.startswith(f"{name} was called:\n")
+
+
+def test_a_command_in_a_pod_that_is_not_there_is_refused_as_by_a_server() -> None:
+    def main(found: list[Any]) -> None:
+        kubernetes.config.load_kube_config()
+        execute = kubernetes.client.CoreV1Api().connect_get_namespaced_pod_exec
+        try:
+            kubernetes.stream.stream(execute, "absent", "default", command=["ls"], stdout=True)
+        except kubernetes.client.ApiException as error:
+            found.append("404 Not Found" in str(error))
+
+    assert results_of(main) == [True]
+
+
+def test_a_client_that_connects_from_c_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that stands for psycopg2, imported by the program."""
+    (tmp_path / "psycopg2.py").write_text(
+        "def _connect(dsn): return 'connected'\ndef connect(dsn): return _connect(dsn)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "psycopg2", raising=False)
+
+    def main() -> None:
+        importlib.import_module("psycopg2").connect("host=db")
+
+    async def story(world: World) -> None:
+        run_program(world, "program", main)
+        await world.sleep(5)
+
+    violation = run(story).violation
+    assert violation is not None
+    assert violation.message.startswith("psycopg2._connect was called:\n")
+    assert "Replace it in the test by an object that answers." in violation.message
+    assert sys.modules["psycopg2"].connect("host=db") == "connected"
+    monkeypatch.delitem(sys.modules, "psycopg2")
