@@ -76,7 +76,9 @@ def test_an_observer_serves_a_copy_and_catches_up_after_a_restart(tmp_path: Path
                 assert await api.get(POD, "default", "web") is None
                 copied = await api.get(NODE, "", "node-1") or {}
                 assert copied["spec"]["unschedulable"] is True
-                assert [text for text in await texts(api, "node-1") if "unschedulable" in text]
+                async with asyncio.timeout(30):  # The audit log is written a moment later.
+                    while not [text for text in await texts(api, "node-1") if "unschedulable" in text]:
+                        await asyncio.sleep(0.05)
 
     asyncio.run(main())
 

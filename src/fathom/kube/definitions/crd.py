@@ -85,9 +85,7 @@ def crd_update_causes(crd: Obj, old: Obj) -> list[Cause]:
     names = {version.get("name") for version in spec.get("versions") or ()}
     for at, stored in enumerate(lookup(old, "status", "storedVersions") or ()):
         if stored not in names:
-            why = (
-                f"missing from spec.versions: objects may be stored as {stored} until all are written again"
-            )
+            why = f"missing from spec.versions: objects may be stored as {stored} until all are written again"
             errors.append(causes.invalid(f"status.storedVersions[{at}]", stored, why))
     errors += causes.unchanged(
         "spec.names.plural", lookup(spec, "names", "plural"), lookup(before, "names", "plural")
