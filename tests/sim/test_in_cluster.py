@@ -18,7 +18,7 @@ import pytest
 import requests
 from lightkube.core.exceptions import ApiError
 from lightkube.resources.core_v1 import Namespace
-from tests.sim.test_foreign_programs import results_of
+from tests.sim.test_foreign_programs import results_of, versions_told_by
 
 from fathom.model.objects import Obj
 
@@ -112,18 +112,7 @@ def by_a_socket() -> Obj:
     [by_the_official_client, by_requests, by_httpx, by_async_httpx, by_aiohttp, by_streams, by_a_socket],
 )
 def test_every_client_reaches_the_api_server_by_https(ask: Callable[[], Any]) -> None:
-    def main(found: list[Any]) -> Any:
-        answer = ask()
-        if not asyncio.iscoroutine(answer):
-            found.append(answer["major"])
-            return None
-
-        async def later() -> None:
-            found.append((await answer)["major"])
-
-        return later()
-
-    assert results_of(main) == ["1"]
+    assert versions_told_by(ask) == ["1"]
 
 
 def test_lightkube_finds_the_service_account() -> None:
