@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -30,6 +31,8 @@ import requests
 from lightkube.resources.core_v1 import ConfigMap
 
 from fathom.model.objects import Key, Obj
+from fathom.private_files import NotOurs
+from fathom.sim.foreign import machine
 from fathom.sim.foreign.imports import load_afresh
 from fathom.sim.foreign.programs import run_program
 from fathom.sim.world.fault_menu import Menu
@@ -583,3 +586,21 @@ def test_a_scenario_may_import_what_runs_programs_when_it_runs() -> None:
         [sys.executable, "-c", IMPORTS_LATE], capture_output=True, text=True, timeout=120, check=False
     )
     assert (ran.stdout, ran.stderr) == ("1\n", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a folder of another user")
+def test_temporary_files_are_not_put_into_another_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    monkeypatch.setattr(machine, "OWN_TEMPORARY_FOLDERS", tmp_path)
+
+    def main(found: list[Any]) -> None:
+        try:
+            tempfile.gettempdir()
+        except NotOurs as error:
+            found.append(str(error))
+
+    (refused,) = results_of(main)
+    assert str(tmp_path) in refused
+    assert list(tmp_path.iterdir()) == []

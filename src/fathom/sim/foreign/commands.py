@@ -109,9 +109,7 @@ class AnsweredPopen(subprocess.Popen):  # type: ignore[type-arg]
     ) -> None:
         self.args, self.pid, self.returncode = command, machine.pid + 1000, None
         self._machine, self._started, self._options = machine, started, options
-        self._is_text = any(
-            options.get(name) for name in ("text", "universal_newlines", "encoding", "errors")
-        )
+        self._is_text = any(options.get(name) for name in TEXT_OPTIONS)
         self.stdin = self._file() if options.get("stdin") == subprocess.PIPE else None
         self._given = self.stdin
         self.stdout = self.stderr = None

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit
 
+from fathom import private_files
 from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
@@ -376,8 +377,8 @@ class Machine:
             self._temporary = (
                 OWN_TEMPORARY_FOLDERS / str(posix.getpid()) / f"{self.name}-{self.inside.incarnation}"
             )
+            private_files.make_directory(OWN_TEMPORARY_FOLDERS)  # Others may write beside it.
             shutil.rmtree(self._temporary, ignore_errors=True)
-            OWN_TEMPORARY_FOLDERS.mkdir(mode=0o700, exist_ok=True)
             self._temporary.mkdir(parents=True)
         return str(self._temporary)
 
