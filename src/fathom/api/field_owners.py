@@ -32,12 +32,11 @@ def applier(call: Call) -> Owner:
 def settle_owners(core: Core, call: Call, draft: Obj, old: Obj, *, sent: Any, subresource: str) -> None:
     """Put the owners of its fields into a draft of an update. `sent`: what the caller's object says of them,
     or, for an apply, what has been found already."""
-    known = metadata(old).get("managedFields")
-    if not known and not is_apply(call.request):
-        return
-    kept = sent
+    known, kept = metadata(old).get("managedFields"), sent
     if not is_apply(call.request):
-        owners = _owners(known, sent)
+        if not known:
+            return
+        owners = owners_of(known, sent)
         manager = call.request.param("fieldManager") or _program(call.caller.user_agent)
         by = Owner(UPDATE, manager, str(draft.get("apiVersion")), subresource)
         now = core.moment(call.caller.user).now
@@ -50,7 +49,7 @@ def settle_owners(core: Core, call: Call, draft: Obj, old: Obj, *, sent: Any, su
         meta.pop("managedFields", None)
 
 
-def _owners(known: Any, sent: Any) -> Owners:
+def owners_of(known: Any, sent: Any = None) -> Owners:
     """A caller may change them; who sends none, or sends nonsense, leaves them as they are."""
     if entries.is_reset(sent):
         return {}

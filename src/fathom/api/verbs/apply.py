@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fathom.api import response_forms
 from fathom.api.core import Call, Core
-from fathom.api.field_owners import applier
+from fathom.api.field_owners import applier, owners_of
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
@@ -87,11 +87,8 @@ def _change(core: Core, call: Call) -> Callable[[Obj], Obj]:
     def change(old: Obj) -> Obj:
         kind = call.kind
         live = response_forms.as_kind(kind, old)
-        known = metadata(live).get("managedFields")
-        if known:
-            owners = entries.read(known)
-        else:
-            owners = owners_before(core.decoder.shape(kind), live, kind.api_version)
+        owners = owners_of(metadata(live).get("managedFields"))
+        owners = owners or owners_before(core.decoder.shape(kind), live, kind.api_version)
         return _applied(core, call, live, _config(core, call), owners)
 
     return change
