@@ -364,25 +364,29 @@ def test_a_template_without_tolerations_gets_its_first() -> None:
 
 
 def test_a_quota_that_leaves_no_room_for_a_new_pod_is_raised_before_the_template_is_changed() -> None:
-    """With so few replicas, 25% may be missing is none: the new pod comes before an old one goes."""
+    """With so few replicas, 25% may be missing is none: the new pod comes before an old one goes. And where
+    one was never created, it comes first when there is room."""
     reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
     meta = {"namespace": "shop", "name": "web", "uid": "uid-d"}
     quota = {"metadata": {"namespace": "shop", "name": "room"}, "spec": {"hard": {"pods": "2"}}}
 
-    def commands(replicas: int, used: str) -> list[str]:
+    def changes(replicas: int, used: str, *, created: int | None = None) -> list[str]:
+        status = {"replicas": replicas if created is None else created}
         case = evidence(
             pods=[pod(cpu="2", meta={"ownerReferences": reference})],
             nodes=SMALL,
-            deployments_apps=[{"metadata": meta, "spec": {"replicas": replicas}}],
+            deployments_apps=[{"metadata": meta, "spec": {"replicas": replicas}, "status": status}],
             resourcequotas=[{**quota, "status": {"used": {"pods": used}}}],
         )
         change = why(case).change
         assert change is not None
-        return [command.split()[4] for command in change.command.split(" && ")]
+        return change.what.split("; and ")
 
-    assert commands(2, "2") == ["resourcequota", "deployment"]
-    assert commands(2, "1") == ["deployment"]
-    assert commands(4, "2") == ["deployment"]
+    lowered = "lower cpu of container web to 1500m"
+    assert changes(2, "2") == ["raise pods to 3 in ResourceQuota room", lowered]
+    assert changes(2, "1") == [lowered]
+    assert changes(4, "2") == [lowered]
+    assert changes(3, "2", created=1) == ["raise pods to 5 in ResourceQuota room", lowered]
 
 
 RECOVERY = {"apiVersion": "fathom.dev/v1alpha1", "kind": "CapacityClass", "metadata": {"name": "recovery"}}

@@ -22,9 +22,17 @@ def room_to_replace(case: PodCase) -> Change | None:
         return None
     for quota in case.evidence.objects.list(QUOTAS, case.key.namespace):
         hard, used = (lookup(quota, *path, PODS_FIELD) for path in (("spec", "hard"), ("status", "used")))
-        if hard is not None and int(used or 0) + 1 > int(hard):
-            return _raised(quota, str(int(used or 0) + 1))
+        needed = int(used or 0) + _not_created(owner) + 1
+        if hard is not None and needed > int(hard):
+            return _raised(quota, str(needed))
     return None
+
+
+def _not_created(deployment: Obj) -> int:
+    """Pods that it lacks, because of the quota perhaps: they take new room first, as they are without the
+    change."""
+    wanted, there = lookup(deployment, "spec", "replicas"), lookup(deployment, "status", "replicas")
+    return max(0, int(1 if wanted is None else wanted) - int(there or 0))
 
 
 def _may_do_without(deployment: Obj) -> bool:
