@@ -167,6 +167,14 @@ def test_a_story_that_scripts_its_faults_is_told_as_it_is() -> None:
     assert search.next(4) == []
 
 
+def test_a_story_whose_menu_is_empty_gets_no_faults() -> None:
+    search = Search(SCENARIOS["two-writers"], ("1",))
+    (plan,) = search.next(4)
+    assert plan.faults == ()
+    search.learn(plan, [CREATE])
+    assert search.next(4) == []
+
+
 def test_nothing_is_struck_once_the_world_is_healed() -> None:
     scenario = SCENARIOS["shared-counter"]
     _, supports = told(scenario, Search(scenario, ("1",)).next(1)[0])

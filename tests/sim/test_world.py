@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+import msgspec
 import pytest
-from tests.sim.small import CONFIG_MAPS, config_map, passes, story, told
+from tests.sim.small import CONFIG_MAPS, config_map, passes, running, story, told
 
-from fathom.client.api import Resource
+from fathom.client.api import Api, Resource
 from fathom.model.objects import Key, Obj
+from fathom.seams.process import Inside
 from fathom.sim.world import engine
-from fathom.sim.world.faults import Happening
+from fathom.sim.world.faults import Happening, Pause
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.world import World
 
@@ -222,6 +224,34 @@ def test_what_does_not_come_to_be_in_time_is_broken() -> None:
     violation = told(story(tale)).violation
     assert violation is not None
     assert (violation.invariant, violation.message) == ("liveness", "pigs fly: not within 7 s")
+
+
+async def a_worker_does_its_work(world: World) -> None:
+    async def main(inside: Inside) -> None:
+        await asyncio.sleep(1)
+        await Api(inside.seam).create(CONFIG_MAPS, "default", config_map("made"))
+
+    world.process("worker", running(main))
+    await world.until(lambda: bool(world.list("configmaps")), within_s=7, what="it is made")
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_fault_makes_late_has_its_time_once_faults_have_ended(own: bool) -> None:
+    """Unless the fault is the scenario's own: then it has reckoned with it."""
+    faults = (Pause(at_s=0.5, target="worker", for_s=1000.0),)
+    scenario = story(a_worker_does_its_work)
+    if own:
+        scenario = msgspec.structs.replace(scenario, scripted=faults)
+    assert (told(scenario, faults).violation is not None) == own
+
+
+def test_what_no_fault_makes_late_is_broken_although_there_are_faults() -> None:
+    async def tale(world: World) -> None:
+        await world.until(lambda: False, within_s=7, what="pigs fly")
+
+    violation = told(story(tale), (Pause(at_s=0.5, target="worker", for_s=1000.0),)).violation
+    assert violation is not None
+    assert violation.message == "pigs fly: not within 7 s"
 
 
 def test_a_story_that_never_ends_is_broken() -> None:

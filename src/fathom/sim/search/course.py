@@ -154,8 +154,8 @@ class LineageRuns:
 
     def __init__(self, scenario: Scenario, seeds: range, done: Sequence[Result]) -> None:
         self._scenario = scenario
-        # A scenario that scripts its faults to the second depends on its timing: random runs it as it is.
-        self._blocks = iter(()) if scenario.scripted else _blocks(seeds)
+        # Random runs a scenario that gets no other faults as it is.
+        self._blocks = iter(()) if scenario.is_left_alone else _blocks(seeds)
         self._done = deque(done)
         self._search: lineage.Search | None = None
         self._searches: dict[RunPlan, lineage.Search] = {}  # Of the runs that are under way.

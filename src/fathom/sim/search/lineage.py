@@ -45,8 +45,7 @@ class Search:
             for seed in seeds
         ]
         self._menu = scenario.menu
-        # A scenario that scripts its faults to the second depends on its timing: it runs unchanged.
-        self._is_fixed = bool(scenario.scripted)
+        self._is_fixed = scenario.is_left_alone
         self._good = list(self._bases) if self._is_fixed else self._bases[:1]
         self._planned = 1
         self._known: dict[str, Known] = {}  # Seed -> lineage faults, each from the first run that had it.

@@ -78,7 +78,7 @@ class ActiveFaults:
         self._partitions: list[PlannedFaults] = []
         self._holds: list[PlannedFaults] = []
         self._stale: list[PlannedFaults] = []
-        self._healed = False
+        self.healed = False
         self.healed_ns = FOREVER_NS
         self.quiet = True  # No fault can affect a message or stream: the network skips the lookups.
         self.store_quiet = True  # The same for traffic between API servers and the store.
@@ -101,13 +101,13 @@ class ActiveFaults:
 
     def hold_now(self, fault: HoldWatch) -> None:
         """Add a watch hold that the scenario itself asks for."""
-        if not self._healed:
+        if not self.healed:
             self._holds.append(PlannedFaults(fault, self._world.began_ns))
             self.quiet = False
 
     def heal(self) -> None:
         """End all faults: liveness is judged after this."""
-        self._healed = self.quiet = self.store_quiet = True
+        self.healed = self.quiet = self.store_quiet = True
         self.healed_ns = self._world.now_ns
         for of_kind in (
             self._of_messages,
@@ -201,7 +201,7 @@ class ActiveFaults:
         return f"{self._world.state_of(process)}{after}"
 
     def _happen(self, fault: AnyFault) -> None:
-        if not self._healed:
+        if not self.healed:
             self._fire(fault, "", fault.target)
             self._world.happen(fault)
 

@@ -61,6 +61,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     chronicled: bool = False  # Every run keeps a chronicle: a checker of the scenario reads it.
     timed: bool = False  # It judges periods of its own processes, so that none of them may be starved.
 
+    @property
+    def is_left_alone(self) -> bool:
+        """No fault is added to its own: it scripts them to the second and depends on its timing, or its menu
+        is empty."""
+        return bool(self.scripted) or self.menu.most == 0
+
 
 def scenario(
     menu: Menu,
@@ -173,7 +179,13 @@ class ScenarioRun:
             chronicle=Chronicle() if chronicle is None and scenario.chronicled else chronicle,
         )
         self.engine.aftermath_s = scenario.aftermath_s
-        self.world = World(self.engine, servers=scenario.servers, checkers=self._checkers(), scale=plan.scale)
+        self.world = World(
+            self.engine,
+            servers=scenario.servers,
+            checkers=self._checkers(),
+            scale=plan.scale,
+            is_disturbed=not set(plan.faults) <= set(own_faults(scenario, plan.seed)),
+        )
 
     def _checkers(self) -> tuple[Checker, ...]:
         """The scenario's; and where only clocks are set, what that may not change."""
