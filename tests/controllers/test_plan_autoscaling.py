@@ -232,8 +232,36 @@ def test_a_step_of_somebody_before_us_is_waited_for() -> None:
     fresh = autoscaler(status={"lastScaleTime": at(-5)})
     found = decide(fresh, scene(2, 100, 100), now=NOW)
     assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "ScaleUpLimit"))
-    ours = History(steps=(ScaleStep(NOW_S - 5, 1),))
+    ours = History(steps=(ScaleStep(NOW_S - 5, 1),), noted=(at(-5),))
     assert decide(fresh, scene(2, 100, 100, history=ours), now=NOW).replicas == 4
+
+
+def test_a_step_of_somebody_before_us_may_have_been_made_a_minute_after_it_was_written_down() -> None:
+    """Its request may have been that late. Shrinking waits as growing does."""
+    for ago_s, grown, shrunk in ((74, 2, 4), (76, 4, 1)):
+        fresh = autoscaler(status={"lastScaleTime": at(-ago_s)})
+        assert decide(fresh, scene(2, 100, 100), now=NOW).replicas == grown
+        assert decide(fresh, scene(4, 10, 10, 10, 10), now=NOW).replicas == shrunk
+
+
+def test_our_own_step_is_known_though_our_clock_was_set_since() -> None:
+    ours = History(steps=(ScaleStep(NOW_S - 16, 2),), noted=(at(-416),))
+    set_forward = autoscaler(status={"lastScaleTime": at(-416)})
+    assert decide(set_forward, scene(2, 100, 100, history=ours), now=NOW).replicas == 4
+
+
+def test_a_step_of_unknown_outcome_counts_from_when_it_is_seen() -> None:
+    unsure = History().unsure(2).unsure(2)
+    assert unsure.seen(NOW_S, 2) == unsure
+    assert unsure.seen(NOW_S, 6) == History(steps=(ScaleStep(NOW_S, 4),))
+    assert unsure.stepped(NOW_S, 4).seen(NOW_S + 9, 10) == History(steps=(ScaleStep(NOW_S, 4),))
+
+
+def test_only_the_last_times_that_were_written_are_kept() -> None:
+    history = History()
+    for second in range(9):
+        history = history.with_note(at(second))
+    assert history.noted == tuple(at(second) for second in (5, 6, 7, 8))
 
 
 def test_a_step_of_somebody_whose_clock_was_ahead_is_waited_for_only_as_long_as_a_period() -> None:

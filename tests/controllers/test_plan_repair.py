@@ -6,6 +6,7 @@ import pytest
 
 from fathom.control.plan import NOTHING, Delete, Plan, target
 from fathom.controllers.repair.plan import (
+    began_at,
     loose_ends,
     plan_complete,
     plan_pod,
@@ -121,9 +122,12 @@ def test_a_pod_that_is_going_and_never_had_a_node_is_said_to_have_failed() -> No
 
 
 def test_a_young_pod_waits_for_its_node_to_be_heard_of() -> None:
+    assert [waits_for_node_s(age_s) for age_s in (0.0, 30.0, 40.0, 4000.0)] == [40.0, 10.0, 0.0, 0.0]
     young = pod()
     young["metadata"]["creationTimestamp"] = EARLIER
-    assert (waits_for_node_s(young, now_ns=NOW_NS), waits_for_node_s(pod(), now_ns=NOW_NS)) == (10.0, 0.0)
+    assert began_at(young) == EARLIER
+    young["status"]["startTime"] = NOW
+    assert began_at(young) == NOW
 
 
 def node(ready: str) -> Obj:
@@ -172,6 +176,12 @@ def test_what_is_going_is_looked_at_again_when_its_time_is_over_and_not_later() 
     assert overdue_in_s(pod(deletionTimestamp=EARLIER), now_ns=NOW_NS) == 571.0
     assert overdue_in_s(pod(deletionTimestamp=LONG_AGO), now_ns=NOW_NS) is None
     assert overdue_in_s(pod(), now_ns=NOW_NS) is None
+
+
+def test_an_object_whose_deletion_is_in_the_future_is_looked_at_again_after_ten_minutes() -> None:
+    """The clock may have been wrong, and be right by then."""
+    day_ns = 86_400 * 1_000_000_000
+    assert overdue_in_s(pod(deletionTimestamp=EARLIER), now_ns=NOW_NS - day_ns) == 601.0
 
 
 def test_a_pod_that_only_a_finalizer_holds_is_proposed_wherever_its_node_is() -> None:

@@ -97,3 +97,18 @@ def test_a_rollout_completes_though_the_controllers_clock_was_minutes_behind() -
     plan = clock_plan_of(refused, "2")
     assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [3.0, -400.0]
     assert tell(refused, plan).violation is None
+
+
+def test_a_run_takes_no_step_on_a_signal_that_is_from_the_future_by_a_clock_that_is_minutes_behind() -> None:
+    stale = SCENARIOS["stale-runbook"]
+    plan = clock_plan_of(stale, "368")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [400.0, -400.0]
+    assert tell(stale, plan).violation is None
+
+
+def test_a_pod_of_a_node_that_is_gone_is_repaired_though_the_controllers_clock_was_minutes_behind() -> None:
+    """By that clock the pod was of the future, and its node was waited for until that had come."""
+    paused = SCENARIOS["repair-is-paused"]
+    plan = clock_plan_of(paused, "348")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [-400.0, 40.0]
+    assert tell(paused, plan).violation is None

@@ -91,6 +91,20 @@ def test_an_object_that_is_older_than_its_input_allows_is_unknown() -> None:
     assert judged("has(signals.status)", signals, signals=without).value == "Unknown"
 
 
+def test_an_object_from_the_future_is_unknown() -> None:
+    """A clock is wrong: what looks an hour younger than now may be old. Clocks that differ by less than the
+    age that is allowed do not matter."""
+    signal = RunbookInput(name="signal", time_path="data.at", max_age="30s")
+
+    def written(at: str) -> Observation:
+        return known({"metadata": {"name": "s"}, "data": {"at": at}})
+
+    assert judged("has(signal.data)", signal, signal=written("2026-01-01T12:00:30Z")).value == "True"
+    ahead = judged("has(signal.data)", signal, signal=written("2026-01-01T12:00:31Z"))
+    message = "signal: s is from the future: written at 2026-01-01T12:00:31Z; a clock is wrong"
+    assert ahead == Verdict("c", "Unknown", "", message)
+
+
 def test_a_status_about_an_older_generation_is_unknown() -> None:
     given = RunbookInput(name="target", object=ObjectRef(kind="Deployment", name="web"), observed=True)
 

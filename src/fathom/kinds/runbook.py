@@ -113,7 +113,8 @@ class RunbookInput(Shape, frozen=True):
     max_age: Annotated[
         Duration,
         field_schema(
-            "How old the object may be by timePath, such as 1m; what is older is Unknown. Absent: any age."
+            "How old the object may be by timePath, such as 1m; what is older, or as far in the future, is"
+            " Unknown. Absent: any age."
         ),
     ] = ""
     observed: Annotated[

@@ -84,7 +84,11 @@ def _why_stale(given: RunbookInput, obj: Obj, now_ns: int) -> str:
     written_ns = moment_ns(written)
     if written_ns is None:
         return f"{name} does not say when it was written ({given.time_path})"
-    return f"{name} is stale: written at {written}" if now_ns - written_ns > max_age_ns else ""
+    if now_ns - written_ns > max_age_ns:
+        return f"{name} is stale: written at {written}"
+    if written_ns - now_ns > max_age_ns:  # Ours or the writer's: how old the object is cannot be known.
+        return f"{name} is from the future: written at {written}; a clock is wrong"
+    return ""
 
 
 class Conditions:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import floor
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
+from fathom.control.commit import AppliedPlan
 from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
@@ -138,7 +140,7 @@ class Autoscalers:
     async def _decide(
         self, key: Key, samples: Mapping[str, PodSample], trouble: str, foreign: Foreign | None
     ) -> ReconcileResult:
-        view, now = self._kit.snapshot(), self._kit.now()
+        view, now, ahead_s = self._kit.snapshot(), self._kit.now(), self._ahead_s()
         autoscaler = view.get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
             return ReconcileResult.never()
@@ -146,10 +148,14 @@ class Autoscalers:
         decided = decide(autoscaler, facts, now=now)
         plan = plan_autoscaler(autoscaler, facts, decided, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
+        if facts.workload is not None:
+            history = _continued(
+                facts, decided, applied, now=now, answered_s=self._kit.monotonic_ns() / 1e9 + ahead_s
+            )
+            self._histories[key] = history.shifted(-ahead_s)
         if applied.failure is None:
             self._looked_ns[key] = self._kit.monotonic_ns()
             self._pauses[key] = tuple(Key(key.namespace, each.name) for each in facts.considered)
-            self._remember(key, facts, decided, seconds(now))
         return ReconcileResult.after(applied, in_s=self._wait_s(key), why="the next sync period")
 
     def _wait_s(self, key: Key) -> float:
@@ -195,7 +201,7 @@ class Autoscalers:
             rivals=rivals_of(autoscaler, view.list("HorizontalPodAutoscaler", key.namespace)),
             paused_by="" if stop is None else stop.override,
             growth_paused_by="" if no_growth is None else no_growth.override,
-            history=self._history(key) or History().with_recommendation(now_s, size_of(workload)),
+            history=self._history(key, now_s, size_of(workload)),
             term_s=(self._kit.monotonic_ns() - self._began_ns) / 1e9,
             needs=self._floor.needs,
             considered=tuple(dict.fromkeys(each for pause in pauses for each in pause.considered)),
@@ -212,19 +218,11 @@ class Autoscalers:
             in_scope=in_scope_of(view, lambda: pods),
         )
 
-    def _remember(self, key: Key, facts: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:
-        history = (
-            facts.history
-            if decided.recommendation is None
-            else facts.history.with_recommendation(now_s, decided.recommendation)
-        )
-        if facts.workload is not None and decided.replicas != size_of(facts.workload):
-            history = history.stepped(now_s, decided.replicas - size_of(facts.workload))
-        self._histories[key] = history.shifted(-self._ahead_s())
-
-    def _history(self, key: Key) -> History | None:
+    def _history(self, key: Key, now_s: float, size: int) -> History:
         history = self._histories.get(key)
-        return None if history is None else history.shifted(self._ahead_s())
+        if history is None:
+            return History().with_recommendation(now_s, size)
+        return history.shifted(self._ahead_s()).seen(floor(now_s), size)
 
     def _ahead_s(self) -> float:
         """How far the wall clock is ahead of the monotonic one; it may be set, and windows keep their
@@ -244,6 +242,22 @@ class Autoscalers:
             if now_s - seconds(pod_metrics.get("timestamp")) <= SAMPLE_AGE_S_MAX
         ]
         return {str(metadata(pod_metrics)["name"]): _sample(pod_metrics) for pod_metrics in fresh}, ""
+
+
+def _continued(
+    facts: AutoscalerFacts, decided: ReplicaDecision, applied: AppliedPlan, *, now: str, answered_s: float
+) -> History:
+    """The history with what was decided. A step counts from when its answer came, or, if none came, from when
+    it is seen in the target: it was made no later, so that no period is too short. In whole seconds, like
+    `now`: a period that is as long as the time between two decisions is over at the second one."""
+    history, failed = facts.history, applied.failure is not None
+    if decided.recommendation is not None and not failed:
+        history = history.with_recommendation(seconds(now), decided.recommendation)
+    size = size_of(facts.workload or {})
+    if decided.replicas == size or not applied.outcomes:
+        return history
+    history = history.with_note(now)
+    return history.unsure(size) if failed else history.stepped(floor(answered_s), decided.replicas - size)
 
 
 def _sample(pod_metrics: Obj) -> PodSample:

@@ -15,7 +15,15 @@ import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
-from fathom.controllers.autoscaler.plan_behavior import History, least, longest_period_s, most, stabilized
+from fathom.controllers.autoscaler.plan_behavior import (
+    DOWN,
+    UP,
+    History,
+    least,
+    longest_period_s,
+    most,
+    stabilized,
+)
 from fathom.controllers.autoscaler.plan_metrics import (
     MeasuredUse,
     Proposal,
@@ -36,6 +44,7 @@ from fathom.model.reasons import SCHEDULER, boundary_of
 from fathom.model.resource import Resource
 
 SCALE = "scale"  # The subresource.
+LATE_S = 60.0  # How late a request may arrive: for longer, kube-apiserver works on none (--request-timeout).
 # The first part of condition messages; their Events have the reason alone.
 UNREAD = "the HPA was unable to compute the replica count: "
 UNSCALED = "the HPA controller was unable to get the target's current scale: "
@@ -234,8 +243,10 @@ def _within(
     history = facts.history
     low, high = min_of(autoscaler), max_of(autoscaler)
     fast, slow = most(autoscaler, history, current, now_s), least(autoscaler, history, current, now_s)
-    if _stepped_unseen(autoscaler, facts, now_s):
+    if _stepped_unseen(autoscaler, facts, now_s, period_s=longest_period_s(autoscaler, "scaleUp", UP)):
         fast = current
+    if _stepped_unseen(autoscaler, facts, now_s, period_s=longest_period_s(autoscaler, "scaleDown", DOWN)):
+        slow = current
     if recommended > min(high, fast):
         if fast < high:
             return fast, AutoscalerStatus(LIMITED, "True", "ScaleUpLimit", _FASTER.format("increasing", fast))
@@ -255,14 +266,17 @@ def _within(
     )
 
 
-def _stepped_unseen(autoscaler: Obj, facts: AutoscalerFacts, now_s: float) -> bool:
-    """Whether an earlier process scaled within a policy's period: the size of that step is unknown, so there
-    is no step before the period is over. Repeated crashes do not make scaling faster. It scaled before our
-    term, whatever its clock said: a time in the future holds us no longer than a period."""
-    last_s, period_s = seconds(lookup(autoscaler, "status", "lastScaleTime")), longest_period_s(autoscaler)
-    if not last_s or now_s - last_s >= period_s or facts.term_s >= period_s:
+def _stepped_unseen(autoscaler: Obj, facts: AutoscalerFacts, now_s: float, *, period_s: int) -> bool:
+    """Whether an earlier process may have scaled within a policy's period: the size of that step is unknown,
+    so there is no step before the period is over. Repeated crashes do not make scaling faster.
+
+    1. The earlier leader writes the time. 2. Its request to scale is slow to arrive. 3. It arrives, and that
+    leader dies. So the step may be later than the written time by as long as a request may take; but it was
+    before our term, whatever any clock says: nothing holds us for longer than a period of our term."""
+    last = str(lookup(autoscaler, "status", "lastScaleTime") or "")
+    if not last or last in facts.history.noted or facts.term_s >= period_s:
         return False
-    return not any(abs(step.at_s - last_s) < 1.0 for step in facts.history.steps)
+    return now_s - seconds(last) < period_s + LATE_S
 
 
 def rivals_of(autoscaler: Obj, autoscalers: Sequence[Obj]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from fathom.model.objects import Obj, lookup
 
@@ -26,6 +27,7 @@ DOWN: Obj = {
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
 }
 KEEP_S = 3600.0  # No window or period is longer.
+NOTED_MAX = 4  # A status write of unknown outcome may show any of the last tries; older ones are overwritten.
 
 
 class WantedReplicas(msgspec.Struct, frozen=True):
@@ -44,26 +46,42 @@ class History(msgspec.Struct, frozen=True):
 
     recommendations: tuple[WantedReplicas, ...] = ()
     steps: tuple[ScaleStep, ...] = ()
+    noted: tuple[str, ...] = ()  # What this process last wrote as `lastScaleTime`, as text: clocks are set.
+    unsure_from: int | None = None  # The size before a step that failed, or whose outcome is unknown.
 
     def with_recommendation(self, now_s: float, replicas: int) -> History:
         kept = tuple(
             recommendation for recommendation in self.recommendations if now_s - recommendation.at_s <= KEEP_S
         )
-        return History((*kept, WantedReplicas(now_s, replicas)), self.steps)
+        return replace(self, recommendations=(*kept, WantedReplicas(now_s, replicas)))
 
     def shifted(self, by_s: float) -> History:
         """The same on another clock, which is this much ahead."""
-        return History(
-            tuple(
+        return replace(
+            self,
+            recommendations=tuple(
                 WantedReplicas(round(recommendation.at_s + by_s, 3), recommendation.replicas)
                 for recommendation in self.recommendations
             ),
-            tuple(ScaleStep(round(step.at_s + by_s, 3), step.change) for step in self.steps),
+            steps=tuple(ScaleStep(round(step.at_s + by_s, 3), step.change) for step in self.steps),
         )
+
+    def with_note(self, now: str) -> History:
+        return replace(self, noted=(*self.noted, now)[-NOTED_MAX:])
 
     def stepped(self, now_s: float, change: int) -> History:
         kept = tuple(step for step in self.steps if now_s - step.at_s <= KEEP_S)
-        return History(self.recommendations, (*kept, ScaleStep(now_s, change)))
+        return replace(self, steps=(*kept, ScaleStep(now_s, change)), unsure_from=None)
+
+    def unsure(self, size: int) -> History:
+        """A step from this size failed, or its outcome is unknown: its request may still be on its way."""
+        return replace(self, unsure_from=size if self.unsure_from is None else self.unsure_from)
+
+    def seen(self, now_s: float, size: int) -> History:
+        """The step of unknown outcome was made if the size is another now: no earlier than was seen here."""
+        if self.unsure_from is None or size == self.unsure_from:
+            return self
+        return self.stepped(now_s, size - self.unsure_from)
 
 
 def rules_of(autoscaler: Obj, field: str, defaults: Obj) -> Obj:
@@ -121,6 +139,6 @@ def _base(policy: Obj, steps: Sequence[ScaleStep], current: int, now_s: float) -
     return current - sum(step.change for step in recent)
 
 
-def longest_period_s(autoscaler: Obj) -> int:
-    rules = rules_of(autoscaler, "scaleUp", UP)
+def longest_period_s(autoscaler: Obj, field: str, defaults: Obj) -> int:
+    rules = rules_of(autoscaler, field, defaults)
     return max((int(policy["periodSeconds"]) for policy in rules["policies"]), default=0)

@@ -30,11 +30,13 @@ from fathom.control.watches import (
     WatchedKind,
     own,
 )
+from fathom.controllers.ages import Ages
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, read_override
 from fathom.controllers.repair.overrides import PAUSED, SCAN_S, again_s, overrides_for, repair_pause
 from fathom.controllers.repair.plan import (
     POD_NAME,
+    began_at,
     loose_ends,
     plan_complete,
     plan_pod,
@@ -189,11 +191,13 @@ class RepairPods:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, OVERRIDE)
+        self._ages = Ages()  # Of pods whose nodes are not in our view.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.now_ns()
         pod = view.get("Pod", key)
         if pod is None:
+            self._ages.forget(key)
             return ReconcileResult.never()
         where = str(lookup(pod, "spec", "nodeName") or "")
         node = view.get("Node", Key("", where)) if where else None
@@ -212,7 +216,8 @@ class RepairPods:
         return ReconcileResult.after(applied, in_s=wait_s, why=GOING if pause is None else PAUSED)
 
     async def _without_node(self, key: Key, pod: Obj, where: str, view: Snapshot) -> ReconcileResult:
-        wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
+        now, now_ns = self._kit.now(), self._kit.monotonic_ns()
+        wait_s = waits_for_node_s(self._ages.age_s(key, began_at(pod), now=now, now_ns=now_ns) or 0.0)
         if wait_s > 0:
             await self._kit.apply(
                 key, Plan(why=f"node {where} is not known, and may still appear"), seen=view

@@ -171,10 +171,14 @@ def _disrupted(pod: Obj, now: str) -> list[Obj]:
     )
 
 
-def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
-    """How long a pod whose node is not in our view is left alone: we may not have seen the node yet."""
-    since_ns = moment_ns(str(lookup(pod, "status", "startTime") or _created_at(pod))) or 0
-    return max(0.0, VANISHED_S - (now_ns - since_ns) / SECOND_NS)
+def began_at(pod: Obj) -> str:
+    return str(lookup(pod, "status", "startTime") or _created_at(pod))
+
+
+def waits_for_node_s(age_s: float) -> float:
+    """How long a pod of this age whose node is not in our view is left alone: we may not have seen the node
+    yet."""
+    return max(0.0, VANISHED_S - age_s)
 
 
 def _is_out_of_service(node: Obj) -> bool:

@@ -54,11 +54,12 @@ def overdue(obj: Obj, *, now_ns: int) -> bool:
 
 
 def overdue_in_s(obj: Obj, *, now_ns: int) -> float | None:
-    """When to look again; None for an object that is not terminating, or is overdue already."""
+    """When to look again; None for an object that is not terminating, or is overdue already. A clock that is
+    behind is set right some day: nothing waits for longer than the time that makes an object overdue."""
     deadline_ns = moment_ns(metadata(obj).get("deletionTimestamp"))
     if deadline_ns is None or now_ns - deadline_ns > STUCK_S * SECOND_NS:
         return None
-    return STUCK_S - (now_ns - deadline_ns) / SECOND_NS + 1.0
+    return STUCK_S - max(0.0, (now_ns - deadline_ns) / SECOND_NS) + 1.0
 
 
 # Finalizers.

@@ -10,6 +10,6 @@ ROOM = "controllers/autoscaler"
 
 rewrite(
     _stepped_unseen,
-    "if not last_s or now_s - last_s >= period_s or facts.term_s >= period_s:",
+    "if not last or last in facts.history.noted or facts.term_s >= period_s:",
     "if True:",
 )
