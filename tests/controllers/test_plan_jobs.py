@@ -158,6 +158,12 @@ def test_enough_successes_end_it_and_what_still_runs_is_taken() -> None:
     assert last["completionTime"] == NOW
 
 
+def test_a_job_whose_start_a_faster_clock_has_stored_is_complete_at_its_start_and_not_before() -> None:
+    """API servers refuse a completion before the start: it would wait until the clock has reached it."""
+    (last,) = statuses(planned(job({"startTime": at(400), "succeeded": 3})))
+    assert (said(last)["Complete"], last["completionTime"]) == (("True", "CompletionsReached"), at(400))
+
+
 @pytest.mark.parametrize(
     ("owner", "reason"),
     [

@@ -255,7 +255,7 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, 
         last = COMPLETE if verdict.well else FAILED
         status["conditions"] = _with_condition(conditions, last, "True", verdict, now=now)
         if verdict.well:
-            status["completionTime"] = now
+            status["completionTime"] = _completed(job, now)
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
     running = [pod for pod in pods if is_active(pod)] if has_target(job) else []
     return Plan(
@@ -264,6 +264,13 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, 
         needs=needs,
         why=verdict.reason,
     )
+
+
+def _completed(job: Obj, now: str) -> str:
+    """Not before its start, which API servers refuse: another manager's clock, or this one before it was set
+    back, may have been ahead."""
+    started = lookup(job, "status", "startTime")
+    return str(started) if started is not None and seconds(started) > seconds(now) else now
 
 
 def _with_condition(

@@ -10,7 +10,7 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Unknown
 from fathom.kinds.steering_limits import LIMITS_KEY
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, is_deleting, lookup
 from fathom.model.resources import DEPLOYMENTS, NODES
 from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheApprovedActs
 from fathom.sim.checkers.contradictions import NoContradictionInForce
@@ -72,12 +72,14 @@ async def conflicting_overrides(world: World) -> None:
     both in force."""
     run_cluster(world, servers=2)
     people = await _arrive(world)
+    earlier: list[str] = []
     for number in range(world.scale):
         await world.sleep(2 * world.rng.random())
         way = world.rng.choice((_create, _create, _edit, _approve))
         names, both = await way(world, people, number)
-        _judge(world, names, both)
-        for name in names:
+        _judge(world, names, both, late=_in_force(world, earlier))
+        earlier += names
+        for name in earlier:  # A create may arrive long after its round.
             await end_override(world, name)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
@@ -156,20 +158,40 @@ async def need_approvals(world: World, word: str) -> None:
     await world.apply(LIMITS, limits, LIMITS_KEY.namespace)
 
 
-def _judge(world: World, names: tuple[str, str], both: tuple[Outcome, Outcome]) -> None:
-    refused = [each for each in both if not isinstance(each, (Committed, Unknown))]
+def _in_force(world: World, names: Sequence[str]) -> list[str]:
+    """Those that nobody has ended: of an earlier round, they were created after its end."""
+    overrides = {name: world.get(OVERRIDES.name, Key("default", name)) for name in names}
+    return [name for name, obj in overrides.items() if obj is not None and not is_deleting(obj)]
+
+
+def _judge(
+    world: World, names: tuple[str, str], both: tuple[Outcome, Outcome], *, late: Sequence[str]
+) -> None:
+    """`late`: overrides of earlier rounds that are in force. A refusal may name one of them instead."""
     outcomes = dict(zip(names, both, strict=True))
+    in_the_way = [name for name in names if any(_names(outcomes[name], other) for other in late)]
+    refused = [
+        name
+        for name in names
+        if name not in in_the_way and not isinstance(outcomes[name], (Committed, Unknown))
+    ]
     if len(refused) > 1:
         world.broken(EXACTLY_ONE, f"both were refused: {outcomes}")
     if all(isinstance(each, Committed) for each in both):
         world.broken(EXACTLY_ONE, f"neither was refused: {outcomes}")
     for name, other in (names, names[::-1]):
-        outcome = outcomes[name]
-        if isinstance(outcome, Conflict) and (
-            other not in outcome.why or "Contradiction" not in outcome.causes
-        ):
-            world.broken(EXACTLY_ONE, f"{name} was refused, and {other} not named: {outcome}")
+        if name in refused and isinstance(outcomes[name], Conflict) and not _names(outcomes[name], other):
+            world.broken(EXACTLY_ONE, f"{name} was refused, and {other} not named: {outcomes[name]}")
+    if in_the_way:
+        world.sometimes("a late override was in the way")
     world.sometimes("one was refused" if refused else "an answer was lost")
+
+
+def _names(outcome: Outcome, other: str) -> bool:
+    """Whether it is a refusal because of the other override."""
+    if not isinstance(outcome, Conflict) or "Contradiction" not in outcome.causes:
+        return False
+    return f'override "{other}"' in outcome.why
 
 
 # An approval that races an edit.

@@ -13,10 +13,10 @@ a-persons-decision                repair proposes, and acts only after a person 
 from __future__ import annotations
 
 from fathom.client.api import Resource
-from fathom.client.outcomes import Committed
 from fathom.model import resources
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.resources import DEPLOYMENTS, PODS
+from fathom.sim.scenarios.own_requests import begin_deletion, until_committed
 from fathom.sim.scenarios.real import (
     DECIDERS,
     MANAGERS,
@@ -220,7 +220,7 @@ async def a_persons_decision(world: World) -> None:
     blocked = deployment("held", 0)
     blocked["metadata"]["finalizers"] = HOLDERS
     created = await world.apply(DEPLOYMENTS, blocked)
-    await world.api.delete(DEPLOYMENTS, "default", "held", uid=created["metadata"]["uid"])
+    await begin_deletion(world, DEPLOYMENTS, created)
     await world.sleep(60)
     world.heal()
     await world.until(
@@ -240,10 +240,9 @@ async def approve(world: World, proposal: Obj) -> None:
     """Approve the proposal; retry until a server accepts it."""
     namespace, name = key_of(proposal)
     decision = {"metadata": {"uid": uid_of(proposal)}, "status": {"approved": True}}
-    while not isinstance(
-        await world.api.patch(PROPOSALS, namespace, name, decision, subresource="approval"), Committed
-    ):
-        await world.sleep(0.2)
+    await until_committed(
+        world, lambda: world.api.patch(PROPOSALS, namespace, name, decision, subresource="approval")
+    )
 
 
 def proposed(world: World) -> list[str]:

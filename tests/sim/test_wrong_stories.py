@@ -1,0 +1,58 @@
+"""Runs in which a scenario once called right code broken: the scenario was wrong, and the runs hold."""
+
+from __future__ import annotations
+
+from fathom.sim.report.kept_runs import must_hold
+from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.world.faults import AnyFault, CommitLost, Pause, SlowRequest
+from fathom.sim.world.scenario import RunPlan
+
+
+def holds(name: str, *faults: AnyFault, seed: str, scale: int = 1) -> None:
+    plan = RunPlan(scenario=name, seed=seed, strategy="lineage", faults=faults, scale=scale)
+    must_hold(SCENARIOS[name], plan)
+
+
+def test_a_delete_that_the_scenario_sent_and_the_store_never_got_is_sent_again() -> None:
+    """1. The scenario deletes a Deployment. 2. The commit never reaches the store. 3. There is nothing to
+    repair, for ever."""
+    holds("a-persons-decision", CommitLost(at_s=0.005, target="api-1"), seed="1")
+
+
+def test_an_override_that_arrives_after_its_end_may_be_named_by_a_later_refusal() -> None:
+    """1. A create is late, and its sender gives up. 2. The scenario ends what it can see. 3. The override
+    arrives, and is in force. 4. Both overrides of the next round contradict it."""
+    late = SlowRequest(
+        at_s=0.262,
+        target="alice*",
+        match="POST /apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides",
+        delay_s=16.0,
+    )
+    holds("conflicting-overrides", late, Pause(at_s=7.39, target="bob", for_s=16.0), seed="2", scale=6)
+
+
+PODS = "POST /api/v1/namespaces/default/pods"
+STATUSES = "PATCH /apis/batch/v1/namespaces/default/jobs/"
+
+
+def slow(match: str, at_s: float, delay_s: float = 16.0) -> SlowRequest:
+    return SlowRequest(at_s=at_s, target="manager-*", match=match, delay_s=delay_s)
+
+
+def test_a_deadline_is_noticed_late_when_the_start_of_the_job_is_stored_late() -> None:
+    """1. The create of a Job's pod takes longer than its sender waits. 2. So does the status that says when
+    the Job has started. 3. The next pass writes a later start."""
+    holds("jobs-in-time", slow(PODS, 0.266), slow(STATUSES, 13.026), seed="1")
+
+
+def test_a_pod_is_replaced_late_when_the_requests_for_it_are_late() -> None:
+    """1. The create of a Job's pod is late, and so are the writes that count its failure and the create of
+    the next pod. 2. For each of them its sender waits for ten seconds."""
+    late = (slow(PODS, 5.007), slow(STATUSES, 13.026), slow(STATUSES, 15.015), slow(PODS, 17.019))
+    holds("jobs-in-time", *late, seed="1")
+
+
+def test_a_job_is_kept_from_the_end_that_is_stored_and_not_from_when_that_was_stored() -> None:
+    """1. The status that says when the Job has ended arrives four seconds later. 2. It is removed when its
+    time is over, four seconds sooner after that commit."""
+    holds("jobs-in-time", slow(STATUSES, 25.741, 4.0), seed="1")
