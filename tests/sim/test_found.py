@@ -21,6 +21,7 @@ from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.workloads import deployment as rolling
 from fathom.sim.world.faults import (
+    CommitUnknown,
     Crash,
     CrashAtWrite,
     HoldWatch,
@@ -300,6 +301,17 @@ def test_a_route_that_the_cache_did_not_have_yet_has_its_earlier_weights_at_the_
     crash = CrashAtWrite(at_s=0.0, target="api-1", times=7, for_s=1.0)
     plan = RunPlan(scenario="forgotten-override", seed="1", faults=(crash,))
     must_hold(SCENARIOS["forgotten-override"], plan)
+
+
+def test_a_pod_that_becomes_ready_while_it_is_evicted_is_charged_to_its_budget() -> None:
+    """1. A server that is behind the store evicts a pod that has not started there: no budget is charged.
+    2. The commit fails, for the pod is ready. 3. The eviction is tried again, on the pod as it is."""
+    faults = (
+        CommitUnknown(at_s=0.078905, target="api-1"),
+        StaleServer(at_s=0.097415, target="api-1", for_s=4.0),
+    )
+    plan = RunPlan(scenario="drains", seed="1", strategy="lineage", faults=faults, scale=2)
+    must_hold(SCENARIOS["drains"], plan)
 
 
 @pytest.mark.full

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.world.faults import AnyFault, CommitLost, Pause, SlowRequest
@@ -17,6 +19,18 @@ def test_a_delete_that_the_scenario_sent_and_the_store_never_got_is_sent_again()
     """1. The scenario deletes a Deployment. 2. The commit never reaches the store. 3. There is nothing to
     repair, for ever."""
     holds("a-persons-decision", CommitLost(at_s=0.005, target="api-1"), seed="1")
+
+
+@pytest.mark.parametrize(
+    ("name", "at_s", "scale"),
+    [
+        ("drains", 15.0397, 9),  # Without the finalizer that it adds, a pod is in deletion for 1,000 s.
+        ("tokens-end", 0.0013, 1),
+        ("who-waits-is-woken", 22.7443, 27),
+    ],
+)
+def test_a_story_goes_on_when_one_of_its_own_commits_is_lost(name: str, at_s: float, scale: int) -> None:
+    holds(name, *SCENARIOS[name].scripted, CommitLost(at_s=at_s, target="api-1"), seed="1", scale=scale)
 
 
 def test_an_override_that_arrives_after_its_end_may_be_named_by_a_later_refusal() -> None:

@@ -64,13 +64,15 @@ async def evict(core: Core, call: Call) -> Response:
     check_preconditions(pod, options, resource=call.kind.resource, revision=entry.revision)
     budget = _budget_of(core, call, pod)
     dry = call.dry_run or bool(options.dry_run)
-    if budget is not None and not is_exempt(pod) and not may_go_unhealthy(pod, budget):
+    free = budget is None or goes_free(pod, budget)
+    if budget is not None and not free:
         if dry:
             take_disruption(budget, str(metadata(pod)["name"]), now="")
         else:
             await _take(core, call, str(metadata(budget)["name"]))
     if not dry:
-        options = await _mark(core, call, options, by=_override_of(call, eviction))
+        free_of = budget if free else None
+        options = await _mark_charged(core, call, options, free_of, by=_override_of(call, eviction))
     written = await remove(core, call, options)
     # As of a deletion: the revision is that of the commit.
     revision = metadata(written.obj).get("resourceVersion")
@@ -85,7 +87,30 @@ def _override_of(call: Call, eviction: _Eviction) -> str:
     return annotations.get(MADE_BY, "") if is_own(call.caller.user) else ""
 
 
-async def _mark(core: Core, call: Call, options: DeleteOptions, *, by: str) -> DeleteOptions:
+class _CountsNow(Exception):
+    """The pod disrupts something by now, and this budget has not been charged."""
+
+    def __init__(self, budget: str) -> None:
+        super().__init__(budget)
+        self.budget = budget
+
+
+async def _mark_charged(
+    core: Core, call: Call, options: DeleteOptions, free_of: Obj | None, *, by: str
+) -> DeleteOptions:
+    """Mark the pod. `free_of`: the budget that was not charged for it.
+    1. A pod has not started, so nothing is charged. 2. It becomes ready. 3. It is evicted. So it is judged
+    again when it is marked."""
+    try:
+        return await _mark(core, call, options, free_of, by=by)
+    except _CountsNow as error:
+        await _take(core, call, error.budget)
+        return await _mark(core, call, options, None, by=by)
+
+
+async def _mark(
+    core: Core, call: Call, options: DeleteOptions, free_of: Obj | None, *, by: str
+) -> DeleteOptions:
     """Mark the pod, checking the preconditions now; the deletion then expects the pod as it is after the
     mark."""
     now = core.moment(call.caller.user).now
@@ -93,6 +118,8 @@ async def _mark(core: Core, call: Call, options: DeleteOptions, *, by: str) -> D
     def change(pod: Obj) -> Obj:
         revision = int(metadata(pod).get("resourceVersion") or 0)
         check_preconditions(pod, options, resource=call.kind.resource, revision=revision)
+        if free_of is not None and not goes_free(pod, free_of):
+            raise _CountsNow(str(metadata(free_of)["name"]))
         return marked(pod, now=now, by=by)
 
     bound = partial(_asked_for, core, by) if by else None
@@ -141,6 +168,11 @@ def marked(pod: Obj, *, now: str, by: str = "") -> Obj:
     if by:
         conditions = set_condition(conditions, type=EVICTED_FOR, status="True", reason=by, now=now)
     return {**pod, "status": {**status, "conditions": conditions}}
+
+
+def goes_free(pod: Obj, budget: Obj) -> bool:
+    """Its eviction is not charged to the budget."""
+    return is_exempt(pod) or may_go_unhealthy(pod, budget)
 
 
 def is_exempt(pod: Obj) -> bool:

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.client.outcomes import Committed
 from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.resources import BUDGETS, DEPLOYMENTS, PODS, SERVICES
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge, RolledOut
 from fathom.sim.checkers.workloads import OnePodPerSlot
+from fathom.sim.scenarios.own_requests import begin_deletion, until_known
 from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import (
     AGENT,
@@ -134,12 +136,17 @@ async def _delete_held_pods(world: World) -> list[str]:
     names = []
     for app in WORKLOADS:
         for pod in _ready(world, app)[:1]:
-            meta = metadata(pod)
-            hold = {"metadata": {"uid": meta["uid"], "finalizers": [HELD]}}
-            await world.api.patch(PODS, "default", meta["name"], hold)
-            await world.api.delete(PODS, "default", meta["name"], uid=meta["uid"], grace_s=1000)
-            names.append(str(meta["name"]))
+            if await _hold(world, pod):
+                await begin_deletion(world, PODS, pod, grace_s=1000)
+                names.append(key_of(pod).name)
     return names
+
+
+async def _hold(world: World, pod: Obj) -> bool:
+    """Whether the pod was still there to get the finalizer."""
+    hold = {"metadata": {"uid": uid_of(pod), "finalizers": [HELD]}}
+    outcome = await until_known(world, lambda: world.api.patch(PODS, *key_of(pod), hold))
+    return isinstance(outcome, Committed)
 
 
 SCENARIOS: tuple[Scenario, ...] = (drains, drains_seen_late)

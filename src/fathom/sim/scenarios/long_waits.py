@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
-from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.resources import PODS, SERVICE_ACCOUNTS
 from fathom.sim.checkers import at_home
@@ -15,6 +14,7 @@ from fathom.sim.checkers.reservations import NobodyIsBoundTooLate, WaitedForDoes
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.failures import RESERVATIONS, reservation
 from fathom.sim.scenarios.objects import pod_spec
+from fathom.sim.scenarios.own_requests import begin_deletion, until_committed
 from fathom.sim.scenarios.preempting import KINDS, REPAIR, RIVAL, start_processes
 from fathom.sim.scenarios.scheduling import SCHEDULERS
 from fathom.sim.scenarios.staff import AGENT, all_but
@@ -101,7 +101,7 @@ async def reserved_for_a_namesake(world: World) -> None:
     await start_processes(world, full=False)
     first = await world.apply(PODS, preempting.pod_of("taken", cpu="64"))
     await world.apply(RESERVATIONS, reservation("kept", pod="taken", uid=uid_of(first)))
-    await world.api.delete(PODS, "default", "taken", uid=uid_of(first), grace_s=0)
+    await begin_deletion(world, PODS, first, grace_s=0)
     await world.apply(PODS, preempting.pod_of("taken", cpu="64"))
     await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
 
@@ -119,7 +119,7 @@ async def tokens_end(world: World) -> None:
     bound = await _token(world, {"apiVersion": "v1", "kind": "Pod", "name": "caller", "uid": uid_of(pod)})
     free = await _token(world, None)
     assert await _is_valid(world, bound)
-    await world.api.delete(PODS, "default", "caller", uid=uid_of(pod), grace_s=0)
+    await begin_deletion(world, PODS, pod, grace_s=0)
     assert not await _is_valid(world, bound), "the pod of the token is gone"
     await world.apply(PODS, {"metadata": {"name": "caller"}, "spec": pod_spec()})
     assert not await _is_valid(world, bound), "another pod has the name of the token's pod"
@@ -137,16 +137,16 @@ async def _token(world: World, bound: Obj | None) -> str:
         "metadata": {"name": "default"},
         "spec": spec,
     }
-    outcome = await world.api.create(SERVICE_ACCOUNTS, "default", request, subresource="token")
-    assert isinstance(outcome, Committed), outcome
-    return str(lookup(outcome.obj, "status", "token"))
+    granted = await until_committed(
+        world, lambda: world.api.create(SERVICE_ACCOUNTS, "default", request, subresource="token")
+    )
+    return str(lookup(granted, "status", "token"))
 
 
 async def _is_valid(world: World, token: str) -> bool:
     review = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token}}
-    outcome = await world.api.create(REVIEWS, "", review)
-    assert isinstance(outcome, Committed), outcome
-    return bool(lookup(outcome.obj, "status", "authenticated"))
+    reviewed = await until_committed(world, lambda: world.api.create(REVIEWS, "", review))
+    return bool(lookup(reviewed, "status", "authenticated"))
 
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -10,6 +10,7 @@ from fathom.model.objects import Key, Obj, is_deleting, uid_of
 from fathom.model.resources import NAMESPACES, NODES, PODS
 from fathom.model.tenancy import TENANT
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, override
+from fathom.sim.scenarios.own_requests import until_committed
 from fathom.sim.scenarios.scheduling import QUOTAS, node, own, pod, quota
 from fathom.sim.world.world import World
 
@@ -180,7 +181,7 @@ async def comes(world: World, name: str) -> None:
 
 async def _node_grows(world: World, name: str) -> None:
     room = node(name)["status"]
-    await world.api.patch(NODES, "", name, {"status": room}, subresource="status")
+    await _patch(world, NODES, Key("", name), {"status": room}, subresource="status")
 
 
 async def leaves(world: World, name: str) -> None:
@@ -189,12 +190,12 @@ async def leaves(world: World, name: str) -> None:
 
 async def _neighbour_ends(world: World, name: str) -> None:
     patch = {"status": {"phase": "Succeeded"}}
-    await world.api.patch(PODS, "default", f"{name}-{NEIGHBOUR}", patch, subresource="status")
+    await _patch(world, PODS, Key("default", f"{name}-{NEIGHBOUR}"), patch, subresource="status")
 
 
 async def _neighbour_is_relabelled(world: World, name: str) -> None:
     patch = {"metadata": {"labels": {"app": "other"}}}
-    await world.api.patch(PODS, "default", f"{name}-{NEIGHBOUR}", patch)
+    await _patch(world, PODS, Key("default", f"{name}-{NEIGHBOUR}"), patch)
 
 
 async def _friend_comes(world: World, name: str) -> None:
@@ -227,16 +228,21 @@ async def _override_is_deleted(world: World, name: str) -> None:
 
 
 async def _reservation_is_released(world: World, name: str) -> None:
-    await world.api.patch(RESERVED, "default", name, {"status": {"phase": "Released"}}, subresource="status")
+    patch = {"status": {"phase": "Released"}}
+    await _patch(world, RESERVED, Key("default", name), patch, subresource="status")
 
 
 async def _pod_tolerates(world: World, name: str) -> None:
     tolerations = [{"key": TAINT["key"], "operator": "Exists"}]
-    await world.api.patch(PODS, "default", name, {"spec": {"tolerations": tolerations}})
+    await _patch(world, PODS, Key("default", name), {"spec": {"tolerations": tolerations}})
 
 
 async def _gate_is_removed(world: World, name: str) -> None:
-    await world.api.patch(PODS, "default", name, {"spec": {"schedulingGates": None}})
+    await _patch(world, PODS, Key("default", name), {"spec": {"schedulingGates": None}})
+
+
+async def _patch(world: World, resource: Resource, key: Key, patch: Obj, *, subresource: str = "") -> None:
+    await until_committed(world, lambda: world.api.patch(resource, *key, patch, subresource=subresource))
 
 
 WAITS: dict[str, tuple[Step, Step]] = {
