@@ -7,7 +7,7 @@ import pytest
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.world.faults import AnyFault, CommitLost, Pause, SlowRequest
-from fathom.sim.world.scenario import RunPlan
+from fathom.sim.world.scenario import RunPlan, plan_of
 
 
 def holds(name: str, *faults: AnyFault, seed: str, scale: int = 1) -> None:
@@ -70,3 +70,17 @@ def test_a_job_is_kept_from_the_end_that_is_stored_and_not_from_when_that_was_st
     """1. The status that says when the Job has ended arrives four seconds later. 2. It is removed when its
     time is over, four seconds sooner after that commit."""
     holds("jobs-in-time", slow(STATUSES, 25.741, 4.0), seed="1")
+
+
+def test_a_paused_process_that_a_fault_ends_is_started_again_and_hears() -> None:
+    """1. Both managers are paused, and an override is created. 2. A fault ends one of them. 3. The one that is
+    started instead acknowledges the override, which becomes active."""
+    told = SCENARIOS["one-controller-deaf"]
+    must_hold(told, plan_of(told, "1125"))
+
+
+@pytest.mark.full
+def test_pods_that_come_late_do_not_change_who_is_refused_by_a_quota() -> None:
+    """1. Pods are created late. 2. The quota is created, and those who are to be refused come first."""
+    told = SCENARIOS["stuck-workloads-are-explained"]
+    must_hold(told, plan_of(told, "751"))
