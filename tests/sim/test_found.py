@@ -8,9 +8,10 @@ import pytest
 from tests.sim.small import config_map, passes, running, story
 
 from fathom.client.api import Api
-from fathom.client.outcomes import Committed
-from fathom.model.objects import Obj
-from fathom.model.resources import DEPLOYMENTS, RESOURCE_QUOTAS
+from fathom.client.outcomes import Committed, Outcome, Rejected
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition
+from fathom.model.objects import Obj, key_of
+from fathom.model.resources import BUDGETS, DEPLOYMENTS, PODS, RESOURCE_QUOTAS
 from fathom.seams.process import Inside
 from fathom.sim.checkers.ledgers import QuotaIsTheSum
 from fathom.sim.checkers.rollouts import RolledOut
@@ -18,6 +19,7 @@ from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.apart import PLANNER, run_apart
 from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.real import NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.workloads import deployment as rolling
 from fathom.sim.world.faults import (
@@ -27,6 +29,7 @@ from fathom.sim.world.faults import (
     HoldWatch,
     Pause,
     Skew,
+    SlowCommit,
     StaleServer,
     Stop,
     StopAtWrite,
@@ -312,6 +315,46 @@ def test_a_pod_that_becomes_ready_while_it_is_evicted_is_charged_to_its_budget()
     )
     plan = RunPlan(scenario="drains", seed="1", strategy="lineage", faults=faults, scale=2)
     must_hold(SCENARIOS["drains"], plan)
+
+
+def test_a_pod_that_becomes_ready_between_the_mark_of_its_eviction_and_its_deletion_stays() -> None:
+    """1. A pod has not started: its eviction is not charged, and it is marked. 2. It becomes ready. 3. The
+    deletion arrives: the pod counts now, and its budget has nothing left."""
+    outcomes: list[Outcome] = []
+
+    async def main(inside: Inside) -> None:
+        await asyncio.sleep(5)
+        outcomes.append(
+            await Api(inside.seam).create(PODS, "default", {"metadata": {"name": "p"}}, "eviction")
+        )
+
+    async def eviction(world: World) -> None:
+        world.process("worker", running(main), server=2)
+        pod = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": pod_spec()}
+        await world.apply(PODS, pod)
+        selector = {"matchLabels": {"a": "b"}}
+        await world.apply(
+            BUDGETS, {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": selector}}
+        )
+        counts = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 1}
+        await world.api.patch(
+            BUDGETS, "default", "b", {"status": {**counts, "observedGeneration": 1}}, subresource="status"
+        )
+        await world.sleep(6.5 - world.now_s)
+        (marked,) = world.list("pods")
+        conditions = conditions_of(marked)
+        assert find_condition(conditions, DISRUPTION_TARGET), conditions
+        ready = {"phase": "Running", "conditions": [*conditions, {"type": "Ready", "status": "True"}]}
+        outcome = await world.api.patch(PODS, "default", "p", {"status": ready}, subresource="status")
+        assert isinstance(outcome, Committed), outcome
+        await world.sleep(5)
+        (evicted,) = outcomes
+        assert isinstance(evicted, Rejected), evicted
+        assert evicted.code == 429, evicted
+        assert [key_of(each).name for each in world.list("pods")] == ["p"]
+
+    slow = SlowCommit(at_s=4.0, target="api-2", times=2, delay_s=1.0)  # The mark's, and the deletion's.
+    passes(story(eviction, servers=2), [slow])
 
 
 @pytest.mark.full

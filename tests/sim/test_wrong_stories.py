@@ -73,8 +73,8 @@ def test_a_job_is_kept_from_the_end_that_is_stored_and_not_from_when_that_was_st
 
 
 def test_a_paused_process_that_a_fault_ends_is_started_again_and_hears() -> None:
-    """1. Both managers are paused, and an override is created. 2. A fault ends one of them. 3. The one that is
-    started instead acknowledges the override, which becomes active."""
+    """1. Both managers are paused, and an override is created. 2. A fault ends one of them. 3. The one that
+    is started instead acknowledges the override, which becomes active."""
     told = SCENARIOS["one-controller-deaf"]
     must_hold(told, plan_of(told, "1125"))
 

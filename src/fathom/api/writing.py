@@ -66,6 +66,7 @@ PLACED = frozenset({PODS, RESERVATIONS})
 
 # From the current object, which is shared and must not be modified, to the object that the caller wants.
 Change = Callable[[Obj], Obj]
+Check = Callable[[Obj], None]
 Bound = Callable[[Obj], tuple[Expect, ...]]  # From the object as it is stored.
 
 
@@ -248,13 +249,16 @@ async def renew(core: Core, call: Call) -> Written | None:
     return Written(obj=draft, entry=Entry(entry.key, body, outcome.revision, entry.created))
 
 
-async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
-    """Delete an object, or mark it as being deleted while something holds it."""
+async def remove(core: Core, call: Call, options: DeleteOptions, *, check: Check | None = None) -> Written:
+    """Delete an object, or mark it as being deleted while something holds it. `check` raises if it may not be
+    deleted as it is stored."""
     key = call.store_key
     entry = await core.current(key)
     for _ in range(COMMITS_MAX):
         if entry is None:
             raise not_found(call.kind.resource, call.target.name)
+        if check is not None:
+            check(entry.body.obj)
         done = await _remove_once(core, call, entry, options)
         if isinstance(done, Written):
             if core.updates is not None and not (call.dry_run or options.dry_run):

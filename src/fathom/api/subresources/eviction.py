@@ -16,7 +16,7 @@ from fathom.api.removal import DeleteOptions, check_options, check_preconditions
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
-from fathom.api.writing import remove, update
+from fathom.api.writing import Check, Written, remove, update
 from fathom.kinds import shape
 from fathom.kinds.override_status import MADE_BY, has_ended
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, cordons, override_active
@@ -70,10 +70,11 @@ async def evict(core: Core, call: Call) -> Response:
             take_disruption(budget, str(metadata(pod)["name"]), now="")
         else:
             await _take(core, call, str(metadata(budget)["name"]))
-    if not dry:
-        free_of = budget if free else None
-        options = await _mark_charged(core, call, options, free_of, by=_override_of(call, eviction))
-    written = await remove(core, call, options)
+    if dry:
+        written = await remove(core, call, options)
+    else:
+        free_of, by = budget if free else None, _override_of(call, eviction)
+        written = await _remove_charged(core, call, options, free_of, by=by)
     # As of a deletion: the revision is that of the commit.
     revision = metadata(written.obj).get("resourceVersion")
     meta = {"resourceVersion": revision} if revision and not dry else {}
@@ -95,21 +96,28 @@ class _CountsNow(Exception):
         self.budget = budget
 
 
-async def _mark_charged(
+async def _remove_charged(
     core: Core, call: Call, options: DeleteOptions, free_of: Obj | None, *, by: str
-) -> DeleteOptions:
-    """Mark the pod. `free_of`: the budget that was not charged for it.
+) -> Written:
+    """Mark the pod, and delete it. `free_of`: the budget that was not charged for it.
     1. A pod has not started, so nothing is charged. 2. It becomes ready. 3. It is evicted. So it is judged
-    again when it is marked."""
+    again by each of the two commits."""
+
+    def check(pod: Obj) -> None:
+        if free_of is not None and not goes_free(pod, free_of):
+            raise _CountsNow(str(metadata(free_of)["name"]))
+
     try:
-        return await _mark(core, call, options, free_of, by=by)
+        expected = await _mark(core, call, options, check, by=by)
+        return await remove(core, call, expected, check=check)
     except _CountsNow as error:
         await _take(core, call, error.budget)
-        return await _mark(core, call, options, None, by=by)
+        expected = await _mark(core, call, options, None, by=by)
+        return await remove(core, call, expected)
 
 
 async def _mark(
-    core: Core, call: Call, options: DeleteOptions, free_of: Obj | None, *, by: str
+    core: Core, call: Call, options: DeleteOptions, check: Check | None, *, by: str
 ) -> DeleteOptions:
     """Mark the pod, checking the preconditions now; the deletion then expects the pod as it is after the
     mark."""
@@ -118,8 +126,8 @@ async def _mark(
     def change(pod: Obj) -> Obj:
         revision = int(metadata(pod).get("resourceVersion") or 0)
         check_preconditions(pod, options, resource=call.kind.resource, revision=revision)
-        if free_of is not None and not goes_free(pod, free_of):
-            raise _CountsNow(str(metadata(free_of)["name"]))
+        if check is not None:
+            check(pod)
         return marked(pod, now=now, by=by)
 
     bound = partial(_asked_for, core, by) if by else None
