@@ -358,6 +358,14 @@ def test_a_pod_that_becomes_ready_between_the_mark_of_its_eviction_and_its_delet
 
 
 @pytest.mark.full
+def test_a_heartbeat_that_has_the_time_of_the_one_before_is_made_again() -> None:
+    """1. An agent's clock is set back by as long as it waits between two statuses. 2. The next status is like
+    the last one, so nothing is written. 3. Nobody has heard of the agent for twice as long."""
+    told = SCENARIOS["clocks-are-set"]
+    must_hold(told, plan_of(told, "5968"))
+
+
+@pytest.mark.full
 def test_a_read_need_not_have_a_commit_that_its_server_has_no_answer_to() -> None:
     """1. The store commits a change, and its answer to the only server is slow. 2. A controller asks the
     server for its revision. 3. Nobody was told of the change: the controller's view may be without it."""

@@ -131,12 +131,14 @@ class Heartbeat:
         if not self._is_due() and not changed:
             return
         # A stale list must not undo conditions that controllers keep on the node (Suspect, Quarantined).
-        guard = {"metadata": {"resourceVersion": metadata(node).get("resourceVersion")}, "status": status}
+        revision = metadata(node).get("resourceVersion")
+        guard = {"metadata": {"resourceVersion": revision}, "status": status}
         if changed:
             outcome = await self._write_change(node, guard)
         else:  # A heartbeat decides nothing.
             outcome = await self._api.patch(NODE.resource, "", name, guard, subresource="status")
-        if isinstance(outcome, Committed):
+        # A clock that is set back may give a heartbeat the time of the one before: nobody hears of that one.
+        if isinstance(outcome, Committed) and metadata(outcome.obj).get("resourceVersion") != revision:
             self._node, self._status_s = outcome.obj, self._loop_s()
 
     async def _write_change(self, node: Obj, change: Obj) -> Outcome:
