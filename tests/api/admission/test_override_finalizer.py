@@ -1,4 +1,5 @@
-"""An override has its finalizer from its first commit on; an eviction names the override that asks for it."""
+"""An override has its finalizer from its first commit on, and its end is proven when it has ended; an eviction
+names the override that asks for it."""
 
 from __future__ import annotations
 
@@ -42,6 +43,24 @@ def test_an_override_is_created_with_its_finalizer_and_stays_when_it_is_deleted(
         kept = await api.get(f"{OVERRIDES}/calm")
         assert kept.status == 200
         assert kept.obj["metadata"]["deletionTimestamp"]
+
+    tell(story, tmp_path)
+
+
+def test_the_end_of_an_override_is_not_proven_before_it_has_ended(tmp_path: Path) -> None:
+    """A controller whose clock is ahead would: the override goes on acting, and the proof is false."""
+    proven = {"type": "RepairComplete", "status": "True", "reason": "NothingLeft", "observedGeneration": 1}
+
+    async def story(api: Api) -> None:
+        await api.post(OVERRIDES, override("calm"))
+        said = {"status": {"active": False, "conditions": [proven]}}
+        early = await api.patch(f"{OVERRIDES}/calm/status", said)
+        assert (early.status, early.obj["reason"]) == (409, "Conflict")
+        assert "has not ended by the API server's clock" in early.obj["message"]
+        seen = await api.patch(f"{OVERRIDES}/calm/status", {"status": {"observedGeneration": 1}})
+        assert seen.status == 200, "other reports are written"
+        await api.delete(f"{OVERRIDES}/calm")
+        assert (await api.patch(f"{OVERRIDES}/calm/status", said)).status == 200
 
     tell(story, tmp_path)
 

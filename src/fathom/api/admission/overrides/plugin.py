@@ -35,6 +35,8 @@ from fathom.kinds.definition import Stamp
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.override_review import OVERRIDE_REVIEWS, review_of
 from fathom.kinds.override_stamps import hash_of, status_awaiting_approval, status_without_approval
+from fathom.kinds.override_status import has_ended
+from fathom.kinds.override_summary import proof_of
 from fathom.kinds.scheduler_override import (
     DEFINITION,
     OVERRIDES,
@@ -55,6 +57,7 @@ from fathom.model.view import View
 from fathom.seams.outside import Clock
 from fathom.store.protocol import Expect, Put
 
+STATUS = "status"
 REVIEW_NAME_CHARS_MAX = 240  # With a dash and eight digits of the UID, within the 253 of a name.
 
 
@@ -62,7 +65,7 @@ class SchedulerOverrides(Plugin):
     name = "SchedulerOverrides"
     resources = frozenset({OVERRIDES})
     operations = frozenset({CREATE, UPDATE})
-    subresources = frozenset({"", APPROVAL})
+    subresources = frozenset({"", APPROVAL, STATUS})
     trusted = True
     reads = (
         Reads("SchedulerOverride"),
@@ -112,6 +115,9 @@ class SchedulerOverrides(Plugin):
         if attempt.subresource == APPROVAL:
             self._check_approval(attempt, view)
             return
+        if attempt.subresource == STATUS:
+            self._check_end(attempt)
+            return
         check_finalizers(attempt, view, now_ns=self._clock.now_ns())
         if _changes_spec(attempt):
             self._check_spec(attempt, view)
@@ -154,6 +160,13 @@ class SchedulerOverrides(Plugin):
         ends_ns = expiry_ns(old)
         if old.metadata.deletion_timestamp or (ends_ns is not None and self._clock.now_ns() >= ends_ns):
             raise refused(attempt, "the override has ended: create another")
+
+    def _check_end(self, attempt: WriteAttempt) -> None:
+        """1. A controller's clock is ahead: to it the override is over, and nothing of it is left. 2. It says
+        so. 3. The override goes on acting. So its end is the one that servers enforce, by their clocks."""
+        override = read(SchedulerOverride, attempt.obj or {})
+        if proof_of(override) is not None and not has_ended(override, self._clock.now_ns()):
+            raise conflict(OVERRIDES, attempt.name, "the override has not ended by the API server's clock")
 
     def _check_verbs(self, attempt: WriteAttempt, override: SchedulerOverride) -> None:
         """Rights that break-glass gives do not count: it must not open the way to more overrides."""
