@@ -210,6 +210,21 @@ def test_the_earliest_of_several_delays_counts() -> None:
     assert len(queue) == 0
 
 
+def test_keys_that_wait_for_a_time_can_be_made_due_and_retries_keep_their_backoff() -> None:
+    stage = Stage()
+    queue = started(stage)
+    stage.do(lambda: queue.add_after("waits", 60.0, WakeCause("timer", "it is due")))
+    stage.do(lambda: queue.add_after("failed", 60.0, WakeCause("retry", "Broken")))
+    stage.do(lambda: queue.look_again(WakeCause("timer", "the wall clock was set")))
+    assert queue.order() == ["waits"]
+    taken = stage.begin(queue.take()).result()
+    assert taken is not None
+    assert taken.cause.detail == "the wall clock was set"
+    stage.do(lambda: queue.done("waits"))
+    stage.wait(61)
+    assert queue.order() == ["failed"], "and the other one's timer is gone"
+
+
 def fail_all_the_way(stage: Stage, queue: WorkQueue[str], intent: str = "1") -> list[RetryTrouble]:
     troubles = []
     while True:

@@ -8,7 +8,7 @@ from tests.sim.tickets import tickets
 
 from fathom.seams.seam import Ask
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.search.lineage import Search, in_turn, told
+from fathom.sim.search.lineage import Search, few_of, in_turn, told
 from fathom.sim.search.lineage_faults import OFTEN, SELDOM, LineageFault, lineage_faults, target_of
 from fathom.sim.search.lineage_sites import WatchSite, WriteSite, hearers
 from fathom.sim.world.fault_menu import Menu
@@ -131,6 +131,15 @@ def test_another_moment_is_struck_in_each_turn() -> None:
     moments = [wound(float(number)) for number in range(16)]
     assert [next(in_turn(moments, turn)).at_s for turn in range(8)] == [0, 8, 12, 4, 15, 2, 10, 6]
     assert [each.at_s for each in in_turn(moments[:2], 1)] == [1, 0]
+
+
+@pytest.mark.parametrize("count", [*range(1, 20), 100, 1001])
+def test_moments_that_never_have_a_turn_need_not_be_kept(count: int) -> None:
+    moments = [wound(float(number)) for number in range(count)]
+    kept = few_of(moments)
+    assert len(kept) <= 8
+    for turn in range(8):
+        assert next(in_turn(kept, turn)) == next(in_turn(moments, turn))
 
 
 def test_a_search_begins_with_a_good_run_and_ends_when_each_wound_has_had_its_turns() -> None:

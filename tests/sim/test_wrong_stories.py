@@ -84,3 +84,10 @@ def test_pods_that_come_late_do_not_change_who_is_refused_by_a_quota() -> None:
     """1. Pods are created late. 2. The quota is created, and those who are to be refused come first."""
     told = SCENARIOS["stuck-workloads-are-explained"]
     must_hold(told, plan_of(told, "751"))
+
+
+def test_pods_that_come_before_the_nodes_of_other_zones_are_not_what_a_story_of_zones_is_about() -> None:
+    """1. Pods to be spread over zones come when one node has registered. 2. All go there. 3. The quota of
+    another zone, which one pod was to wait for, is never used up."""
+    told = SCENARIOS["pending-after-rollback"]
+    must_hold(told, plan_of(told, "5152"))

@@ -27,6 +27,7 @@ from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.snapshot import SnapshotScope
 from fathom.control.api_connection import ApiConnection
 from fathom.control.breaker import Breaker, BreakerView
+from fathom.control.clock_watch import watch_clock
 from fathom.control.commit import PROBE_S, Commit
 from fathom.control.decision_log import log_of
 from fathom.control.declared_fields import DeclaredFields
@@ -44,10 +45,13 @@ from fathom.control.signals import SignalPublisher
 from fathom.control.waking import Waker
 from fathom.control.watches import Primary, Watch, WatchedKind
 from fathom.metrics.families import Family
+from fathom.model.cause import WakeCause
 from fathom.model.declared import Reads
 from fathom.model.objects import Key
 from fathom.seams.process import Inside, NoEntry
 from fathom.seams.recorded_code import location_of
+
+CLOCK_SET = WakeCause("timer", "the wall clock was set")
 
 
 class Controller(Protocol):
@@ -232,8 +236,9 @@ class Controllers:
     async def _work(self, term: LeaderTerm | None, ends: EndingTasks) -> bool:
         event_writer = self._event_writer()
         loop_ = asyncio.get_running_loop()
-        writers = [loop_.create_task(event_writer.run())] if self._settings.events else []
-        writers += [loop_.create_task(self._publisher(term).run())] if self._settings.signals else []
+        beside = [loop_.create_task(watch_clock(self._inside.outside.clock, self._look_again))]
+        beside += [loop_.create_task(event_writer.run())] if self._settings.events else []
+        beside += [loop_.create_task(self._publisher(term).run())] if self._settings.signals else []
         probes = Probes(self.caches, PROBE_S)
         self.loops = [self._loop(controller, term, event_writer, probes) for controller in self._controllers]
         for loop in self.loops:
@@ -245,8 +250,12 @@ class Controllers:
             for loop in self.loops:
                 await loop.cut_off()
             probes.stop()
-            for task in writers:
+            for task in beside:
                 task.cancel()
+
+    def _look_again(self) -> None:
+        for loop in self.loops:
+            loop.queue.look_again(CLOCK_SET)
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
         """Lets running passes finish while the lease is renewed; if it is lost, they are cut off."""

@@ -148,6 +148,14 @@ class WorkQueue(Generic[K]):
         self._later[key] = _Later(when_ns, cause, priority, timer)
         return True
 
+    def look_again(self, cause: WakeCause) -> None:
+        """Every key that waits for a time is due now; retries keep their backoff."""
+        for key, later in tuple(self._later.items()):
+            if later.cause.kind == "timer":
+                later.timer.cancel()
+                del self._later[key]
+                self.add(key, cause, priority=later.priority)
+
     # Taking keys and putting them down.
 
     async def take(self) -> Taken[K] | None:

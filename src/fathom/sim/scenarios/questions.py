@@ -8,6 +8,7 @@ from fathom.control.process import Controller, load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
+from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.resources import (
     AUTOSCALERS,
@@ -31,6 +32,7 @@ from fathom.sim.scenarios.real import (
     standard,
     until_ready,
 )
+from fathom.sim.scenarios.real import NODES as CLUSTER
 from fathom.sim.scenarios.scheduling import POLICIES, QUOTAS, ROLLOUTS, own
 from fathom.sim.scenarios.steering import OVERRIDES, override
 from fathom.sim.scenarios.workloads import autoscaler
@@ -63,6 +65,12 @@ async def pending_after_rollback(world: World) -> None:
     load = Load()
     load.nanos = IDLE
     run_real_cluster(world, controllers=with_load(load))
+    # While there are nodes of one zone only, all pods go there.
+    await world.until(
+        lambda: sum(is_true(node, "Ready") for node in world.list("nodes")) == len(CLUSTER),
+        within_s=60,
+        what="all nodes are ready",
+    )
     await world.apply(NAMESPACES, {"metadata": {"name": "default", "labels": {"fathom.dev/tenant": TENANT}}})
     await world.apply(QUOTAS, own("TenantQuota", TENANT, limits(zone_c="200m")))
     await world.apply(DEPLOYMENTS, spread_over_zones(deployment(NAME, BEFORE)))

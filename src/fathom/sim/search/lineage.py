@@ -145,7 +145,7 @@ def _whenever(fault: AnyFault) -> AnyFault:
 
 
 def known_of(supports: Sequence[Support], menu: Menu) -> Known:
-    """All lineage faults that a run can get."""
+    """All lineage faults that a run can get, at a few moments each: a run has thousands of them."""
     known: Known = {}
     roles_by_kind = hearers(supports)
     for support in (support for support in supports if support.at_s <= menu.seconds):
@@ -153,17 +153,25 @@ def known_of(supports: Sequence[Support], menu: Menu) -> Known:
             known.setdefault(fault.name, {}).setdefault((fault.site, fault.name, fault.aspect), []).append(
                 fault
             )
-    return known
+    return {name: {sort: few_of(moments) for sort, moments in sorts.items()} for name, sorts in known.items()}
+
+
+def few_of(moments: list[LineageFault]) -> list[LineageFault]:
+    """Those that have a turn."""
+    return [moments[place] for place in sorted(_places(len(moments)))]
 
 
 def in_turn(moments: Sequence[LineageFault], turn: int) -> Iterator[LineageFault]:
-    """The moment of this turn, then the alternatives: the first, one in the middle, some in between, the
-    last, for which nothing later makes up."""
-    count = len(moments)
-    parts = (0, count // 2, count * 3 // 4, count // 4, count - 1, count // 8, count * 5 // 8, count * 3 // 8)
-    places = list(dict.fromkeys(parts))
+    """The moment of this turn, then the alternatives."""
+    places = _places(len(moments))
     first = turn % len(places)
     return (moments[place] for place in places[first:] + places[:first])
+
+
+def _places(count: int) -> list[int]:
+    """The first, one in the middle, some in between, the last, for which nothing later makes up."""
+    parts = (0, count // 2, count * 3 // 4, count // 4, count - 1, count // 8, count * 5 // 8, count * 3 // 8)
+    return list(dict.fromkeys(parts))
 
 
 def told(scenario: Scenario, plan: RunPlan) -> tuple[Result, list[Support]]:

@@ -5,7 +5,8 @@ them, after any restart: when an override, an approval, a reservation or a token
 `activeDeadlineSeconds`, `ttlSecondsAfterFinished` and `minReadySeconds`, which count from a time in the
 status; the back-off of a Job, which counts from when a pod ended; how old an Event is; when an autoscaler's
 earlier leader scaled.
-Everything else is a duration, measured on monotonic clocks.
+Everything else is a duration, measured on monotonic clocks. Who waits for such a time looks again when the
+clock is set (`control/clock_watch.py`).
 
 `DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: what
 it taints, evicts, restarts, elects and gives up, the same run without them does too. How often is not
