@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from tests.agent.objects import container
 from tests.sim.small import passes, story
 
 from fathom.agent.process import begin
+from fathom.agent.simulated import SimulatedMachine
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, uid_of
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.faults import Partition
+from fathom.sim.world.faults import HoldWatch, Partition
 from fathom.sim.world.scenario import Scenario, plan_of, tell
 from fathom.sim.world.world import World
 
@@ -31,8 +33,8 @@ def bound(name: str, *, script: dict[str, Any] | None = None, policy: str = "Alw
     }  # fmt: skip
 
 
-def agent(world: World) -> None:
-    world.process("agent", begin, node="n1", driver="simulated", zone="a")
+def agent(world: World, machine: SimulatedMachine | None = None) -> None:
+    world.process("agent", partial(begin, machine=machine), node="n1", driver="simulated", zone="a")
 
 
 def pod_of(world: World, name: str) -> Obj:
@@ -146,6 +148,43 @@ def test_a_partitioned_agent_stops_only_who_asks_for_it_and_starts_him_again() -
 
     partition = Partition(at_s=10.0, for_s=70.0, target="agent")
     passes(story(tale, processes=("agent",)), [partition])
+
+
+# The next agent listens to the runtime from second 6 on, and lists its pods anew ten seconds later.
+UNSEEN_PODS = HoldWatch(at_s=5.5, for_s=14.5, target="agent", match="/pods")
+
+
+async def _agent_begins_anew(world: World, machine: SimulatedMachine) -> None:
+    """The agent of a machine with one pod that runs for 10 s crashes, and the next one begins."""
+    agent(world, machine)
+    await world.apply(PODS, bound("once", script={"runs_s": 10}, policy="Never"))
+    await world.until(lambda: ready(world, "once"), within_s=4, what="ready")
+    await world.sleep(5 - world.now_s)
+    world.crash("agent", restart_after_s=1.0)
+
+
+def test_a_container_that_ends_before_the_next_agent_knows_its_pod_is_reported_as_ended() -> None:
+    async def tale(world: World) -> None:
+        await _agent_begins_anew(world, SimulatedMachine())
+        await world.until(
+            lambda: lookup(pod_of(world, "once"), "status", "phase") == "Succeeded", within_s=60, what="done"
+        )
+        assert world.now_s > 15, "the next agent knew its pod before the container ended"
+        assert lookup(_first(world, "once"), "state", "terminated", "exitCode") == 0
+
+    passes(story(tale, processes=("agent",)), [UNSEEN_PODS])
+
+
+def test_a_container_that_ends_before_the_next_agent_knows_that_its_pod_is_gone_is_forgotten() -> None:
+    async def tale(world: World) -> None:
+        machine = SimulatedMachine()
+        await _agent_begins_anew(world, machine)
+        await world.api.delete(PODS, "default", "once", uid=uid_of(pod_of(world, "once")), grace_s=0)
+        await world.until(lambda: not machine.runs, within_s=10, what="the container has ended")
+        assert world.now_s > 10, "the next agent has stopped the container"
+        await world.until(lambda: not machine.pods, within_s=60, what="nothing is left of the pod")
+
+    passes(story(tale, processes=("agent",)), [UNSEEN_PODS])
 
 
 def _first(world: World, name: str) -> Obj:

@@ -11,10 +11,12 @@ from fathom.controllers.repair.plan import (
     plan_complete,
     plan_pod,
     plan_reservation,
+    void_since,
     waits_for_node_s,
 )
 from fathom.controllers.repair.plan_proposals import (
     STRANDED,
+    over_since,
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
@@ -94,11 +96,16 @@ def test_of_two_for_one_intent_the_younger_is_released() -> None:
 
 def test_what_holds_nothing_any_more_is_removed_after_a_while() -> None:
     void = reservation(phase="Released")
-    plan = plan_reservation(void, None, [void], now_ns=NOW_NS, now=NOW)
+    plan = plan_reservation(void, None, [void], now_ns=NOW_NS, now=NOW, void_s=60.0)
     assert plan.deletes == (Delete(target("Reservation", void)),)
-    fresh = {**void, "status": {"phase": "Released", "conditions": [{"lastTransitionTime": EARLIER}]}}
-    kept = plan_reservation(fresh, None, [fresh], now_ns=NOW_NS, now=NOW)
+    kept = plan_reservation(void, None, [void], now_ns=NOW_NS, now=NOW, void_s=59.0)
     assert kept == Plan(why="it holds no capacity any more, and is kept for a minute")
+
+
+def test_a_reservation_is_void_since_its_condition_says_so_or_else_since_it_was_made() -> None:
+    void = reservation(phase="Released")
+    said = {**void, "status": {"phase": "Released", "conditions": [{"lastTransitionTime": EARLIER}]}}
+    assert [void_since(each) for each in (void, said, reservation())] == [LONG_AGO, EARLIER, None]
 
 
 def test_a_pod_whose_node_is_not_there_is_removed_at_once() -> None:
@@ -248,10 +255,10 @@ def test_what_is_over_is_removed_after_an_hour_and_a_refusal_stays_with_its_subj
     refused = decided(PROPOSED, approved=False, phase="Refused")
     assert phase_of(refused, None) == "Obsolete"
     assert phase_of(refused, STUCK) == "Refused"
-    over = decided(PROPOSED, phase="Obsolete", conditions=[{"type": "Over", "status": "True"}])
-    for since, lines in ((NOW, 0), (LONG_AGO, 1)):
-        over["status"]["conditions"][0]["lastTransitionTime"] = since
-        plan = plan_proposal(over, None, now_ns=NOW_NS, now="2026-01-01T01:59:00Z")
+    over = decided(PROPOSED, phase="Obsolete", conditions=[{"type": "Over", "lastTransitionTime": EARLIER}])
+    assert [over_since(each) for each in (refused, over)] == [None, EARLIER]
+    for over_s, lines in ((3599.0, 0), (3600.0, 1)):
+        plan = plan_proposal(over, None, now_ns=NOW_NS, now=NOW, over_s=over_s)
         assert len(plan.deletes) == lines
 
 

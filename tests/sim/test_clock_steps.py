@@ -112,3 +112,14 @@ def test_a_pod_of_a_node_that_is_gone_is_repaired_though_the_controllers_clock_w
     plan = clock_plan_of(paused, "348")
     assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [-400.0, 40.0]
     assert tell(paused, plan).violation is None
+
+
+@pytest.mark.parametrize("skew_s", [40.0, 400.0])
+def test_a_void_reservation_is_kept_for_a_minute_though_the_clock_that_stamped_it_was_ahead(
+    skew_s: float,
+) -> None:
+    """By the clock when it was right again, the minute began in the future."""
+    racing = SCENARIOS["rollback-races-repair"]
+    ahead = Skew(at_s=4.8, target="repair", skew_s=skew_s)
+    plan = RunPlan(scenario=racing.name, seed="2259", faults=(*racing.scripted, ahead))
+    assert tell(racing, plan).violation is None

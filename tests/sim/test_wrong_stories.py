@@ -7,7 +7,7 @@ import pytest
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.world.faults import AnyFault, CommitLost, Pause, SlowRequest
-from fathom.sim.world.scenario import RunPlan, plan_of
+from fathom.sim.world.scenario import RunPlan, clock_plan_of, plan_of
 
 
 def holds(name: str, *faults: AnyFault, seed: str, scale: int = 1) -> None:
@@ -91,3 +91,10 @@ def test_pods_that_come_before_the_nodes_of_other_zones_are_not_what_a_story_of_
     another zone, which one pod was to wait for, is never used up."""
     told = SCENARIOS["pending-after-rollback"]
     must_hold(told, plan_of(told, "5152"))
+
+
+def test_a_lease_is_judged_when_the_clock_of_its_agent_is_right_again() -> None:
+    """1. An agent's clock is minutes behind. 2. It renews its lease, with the time by that clock. 3. The
+    story came to rest without setting the clock right: the lease seemed to be old."""
+    told = SCENARIOS["stopped-while-unheard"]
+    must_hold(told, clock_plan_of(told, "2"))

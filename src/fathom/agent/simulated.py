@@ -53,24 +53,27 @@ class SimulatedMachine:
     """What outlives an agent: the pods that its runtime holds, and their runs."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, KeptContainer] = {}  # By UID.
+        self.pods: dict[str, KeptContainer] = {}  # By UID; without runs, which `kept` adds.
         self.runs: dict[str, ContainerRun] = {}  # Alive, by id.
-        self.last_runs: dict[tuple[str, str], ContainerRun] = {}  # By pod and container, ended or not.
+        self.last_runs: dict[str, dict[str, ContainerRun]] = {}  # By UID and container, ended or not.
         self.ends: dict[str, tuple[int, int, int]] = {}  # By id of a run: when (monotonic), code, signal.
         self.began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
         self.started_twice: list[str] = []  # Containers that were started while an earlier run was alive.
 
-    def inherit(self) -> None:
-        """A new agent begins: each pod has its last runs."""
-        for uid, kept in self.pods.items():
-            runs = [run for (owner, _), run in self.last_runs.items() if owner == uid]
-            self.pods[uid] = msgspec.structs.replace(kept, runs=tuple(runs))
+    def kept(self, uid: str) -> KeptContainer:
+        """A pod with its runs as they are now, like the records on a real machine: a run may end before the
+        agent knows the pod, and its end is not reported again."""
+        runs = tuple(self.last_runs.get(uid, {}).values())
+        return msgspec.structs.replace(self.pods[uid], runs=runs)
 
     def note_start(self, run: ContainerRun) -> None:
-        before = self.last_runs.get((run.uid, run.container))
+        before = self.last_runs.get(run.uid, {}).get(run.container)
         if before is not None and before.id in self.runs:
             self.started_twice.append(f"{run.container} of pod {run.uid}")
-        self.last_runs[run.uid, run.container] = run
+        self.note(run)
+
+    def note(self, run: ContainerRun) -> None:
+        self.last_runs.setdefault(run.uid, {})[run.container] = run
 
 
 class SimulatedRuntime:
@@ -112,13 +115,12 @@ class SimulatedRuntime:
                 self._end_in(id_, left_s, code, signal)
             else:
                 self._end(id_, code, signal)
-        self._machine.inherit()
         self._ended = ended
         began()
         await asyncio.get_running_loop().create_future()
 
     async def listing(self) -> tuple[KeptContainer, ...]:
-        return tuple(self._pods.values())
+        return tuple(self._machine.kept(uid) for uid in self._pods)
 
     async def admit(self, pod: Obj) -> KeptContainer:
         uid = uid_of(pod)
@@ -128,13 +130,12 @@ class SimulatedRuntime:
             free = reported_ip and reported_ip not in taken
             ip = reported_ip if free else next_address(self._range, taken.union(self._reported()), self._last)
             self._last = ip or self._last
-            runs = tuple(_reported(pod, "" if self._takes_over else SCHEME))
-            self._pods[uid] = KeptContainer(pod, ip or "", runs)
-            for run in runs:
-                self._machine.last_runs[uid, run.container] = run
+            self._pods[uid] = KeptContainer(pod, ip or "")
+            for run in _reported(pod, "" if self._takes_over else SCHEME):
+                self._machine.note(run)
                 if run.exit is None:
                     self._live(run, pod)
-        return self._pods[uid]
+        return self._machine.kept(uid)
 
     async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         script, attempt = self._script(launch.pod), launch.attempt
@@ -189,8 +190,7 @@ class SimulatedRuntime:
 
     async def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
-        for key in [key for key in self._machine.last_runs if key[0] == uid]:
-            del self._machine.last_runs[key]
+        self._machine.last_runs.pop(uid, None)
 
     def usage(self, node: str, window_s: float) -> NodeUsage:
         """Usage of each container by its script; by default half of its requests."""
@@ -248,7 +248,7 @@ class SimulatedRuntime:
             timer.cancel()
         if run is not None:
             ended = msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal))
-            self._machine.last_runs[run.uid, run.container] = ended
+            self._machine.note(ended)
             self._ended(ended)
 
 

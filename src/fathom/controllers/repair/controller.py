@@ -41,11 +41,13 @@ from fathom.controllers.repair.plan import (
     plan_complete,
     plan_pod,
     plan_reservation,
+    void_since,
     waits_for_node_s,
 )
 from fathom.controllers.repair.plan_overrides import OverrideApproval, approval_by_override, held
 from fathom.controllers.repair.plan_proposals import (
     APPROVED,
+    over_since,
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
@@ -114,10 +116,12 @@ class RepairReservations:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, OVERRIDE)
+        self._ages = Ages()  # Of void reservations.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         cached = self._kit.snapshot().get("Reservation", key)
         if cached is None:
+            self._ages.forget(key)
             return ReconcileResult.never()
         await self._floor.fetch()
         name = _pod_named(cached)
@@ -128,7 +132,8 @@ class RepairReservations:
         if reservation is not cached:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
-        plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now())
+        void_s = self._void_s(key, cached)
+        plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now(), void_s=void_s)
         if is_deleting(cached):
             plan = plan_finalizers(RESERVATION.name, cached, now_ns=now_ns)
         acts = names and (plan.statuses or plan.deletes)
@@ -137,6 +142,10 @@ class RepairReservations:
         return ReconcileResult.after(
             await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="the next scan"
         )
+
+    def _void_s(self, key: Key, reservation: Obj) -> float:
+        now, now_ns = self._kit.now(), self._kit.monotonic_ns()
+        return self._ages.age_s(key, void_since(reservation), now=now, now_ns=now_ns) or 0.0
 
     async def _names(self, reservation: Obj, pod: Obj | None) -> tuple[WorkloadName, ...]:
         """The workloads that it is for. They are asked for only if an override may name them."""
@@ -318,10 +327,12 @@ class RepairProposalsController:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._ages = Ages()  # Of finished proposals.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         proposed = self._kit.snapshot().get("RepairProposal", key)
         if proposed is None:
+            self._ages.forget(key)
             return ReconcileResult.never()
         kind = SUBJECTS.get(str(lookup(proposed, "spec", "subject", "kind")))
         believed = why_not_carried_out(proposed) is None
@@ -380,7 +391,12 @@ class RepairProposalsController:
             now=self._kit.now(),
             approval=of_overrides.approval,
             pause=of_overrides.pause,
+            over_s=self._over_s(proposed),
         )
+
+    def _over_s(self, proposed: Obj) -> float:
+        now, now_ns = self._kit.now(), self._kit.monotonic_ns()
+        return self._ages.age_s(key_of(proposed), over_since(proposed), now=now, now_ns=now_ns) or 0.0
 
     async def _is_still_approved(
         self,

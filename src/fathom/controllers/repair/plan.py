@@ -31,7 +31,7 @@ from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, s
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
-from fathom.model.times import SECOND_NS, moment_ns
+from fathom.model.times import moment_ns
 
 # A void reservation is kept for a while, for people who look into what happened.
 VOID_KEPT_S = 60.0
@@ -43,14 +43,15 @@ POD_NAME, POD_UID = HOLDER, HOLDER_UID
 
 
 def plan_reservation(
-    reservation: Obj, pod: Obj | None, twins: Sequence[Obj], *, now_ns: int, now: str
+    reservation: Obj, pod: Obj | None, twins: Sequence[Obj], *, now_ns: int, now: str, void_s: float = 0.0
 ) -> Plan:
-    """`pod`: the pod with the holder's name now, as the server has it; None if there is none."""
+    """`pod`: the pod with the holder's name now, as the server has it; None if there is none. `void_s`: for
+    how long a void reservation has been void."""
     parsed = read(Reservation, reservation)
     if is_deleting(reservation):
         return NOTHING
     if parsed.status.phase in VOID:
-        return _removed(reservation, now_ns)
+        return _removed(reservation, void_s)
     if _expired(parsed, now_ns):
         return _voided(reservation, "Expired", f"it expired at {parsed.spec.expires_at}", now)
     if _is_orphaned(reservation, pod):
@@ -108,10 +109,16 @@ def _voided(reservation: Obj, phase: str, why: str, now: str) -> Plan:
     return Plan(statuses=(WriteStatus(target("Reservation", reservation), status),), why=why)
 
 
-def _removed(reservation: Obj, now_ns: int) -> Plan:
+def void_since(reservation: Obj) -> str | None:
+    """The timestamp from which on a void reservation is kept; None: it is not void."""
+    if read(Reservation, reservation).status.phase not in VOID:
+        return None
     conditions = lookup(reservation, "status", "conditions") or [{}]
-    since_ns = moment_ns(conditions[-1].get("lastTransitionTime")) or moment_ns(_created_at(reservation)) or 0
-    if now_ns - since_ns < VOID_KEPT_S * SECOND_NS:
+    return str(conditions[-1].get("lastTransitionTime") or _created_at(reservation))
+
+
+def _removed(reservation: Obj, void_s: float) -> Plan:
+    if void_s < VOID_KEPT_S:
         return Plan(why="it holds no capacity any more, and is kept for a minute")
     return Plan(
         deletes=(Delete(target("Reservation", reservation)),),

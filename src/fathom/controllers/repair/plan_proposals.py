@@ -138,13 +138,15 @@ def plan_proposal(
     now: str,
     approval: OverrideApproval | None = None,
     pause: WorkloadPause | None = None,
+    over_s: float = 0.0,
 ) -> Plan:
     """What to do about a proposal, given its subject, and the node of a pod, as the server shows them now. A
     refusal is kept as long as its subject exists: without it the same would be proposed again. `approval`:
-    of an override; a person's own decision counts before it. `pause`: of repair."""
+    of an override; a person's own decision counts before it. `pause`: of repair. `over_s`: for how long a
+    finished proposal has been over."""
     spec, status = proposed.get("spec") or {}, proposed.get("status") or {}
     if status.get("phase") in OVER:
-        return _forgotten(proposed, now)
+        return _forgotten(proposed, over_s)
     if (why := why_not_carried_out(proposed)) is not None:
         return _over(proposed, "Obsolete", why, now)
     if subject is None or uid_of(subject) != lookup(spec, "subject", "uid"):
@@ -255,12 +257,17 @@ def _phase(
     return write_status("RepairProposal", proposed, status)
 
 
-def _forgotten(proposed: Obj, now: str) -> Plan:
-    """Its outcome stays visible for a while."""
+def over_since(proposed: Obj) -> str | None:
+    """The timestamp from which on a finished proposal is kept; None: it is not over."""
+    if lookup(proposed, "status", "phase") not in OVER:
+        return None
     condition = find_condition(conditions_of(proposed), IS_OVER) or {}
-    since = condition.get("lastTransitionTime") or metadata(proposed).get("creationTimestamp")
-    age_ns = (moment_ns(now) or 0) - (moment_ns(str(since)) or 0)
-    if is_deleting(proposed) or age_ns < OVER_KEPT_S * SECOND_NS:
+    return str(condition.get("lastTransitionTime") or metadata(proposed).get("creationTimestamp"))
+
+
+def _forgotten(proposed: Obj, over_s: float) -> Plan:
+    """Its outcome stays visible for a while."""
+    if is_deleting(proposed) or over_s < OVER_KEPT_S:
         return NOTHING
     return Plan(
         deletes=(Delete(target("RepairProposal", proposed)),),

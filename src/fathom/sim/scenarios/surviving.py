@@ -125,7 +125,7 @@ async def stopped_while_unheard(world: World) -> None:
     await world.sleep(70)
     assert not _runs(world, "careful"), "nobody has heard the node for long, and the pod runs"
     await world.until(lambda: _runs(world, "careful"), within_s=120, what="the pod runs again")
-    await world.settle(quiet_s=20, within_s=600)
+    await world.heal_and_settle(quiet_s=20, within_s=600)
 
 
 def _runs(world: World, name: str) -> bool:

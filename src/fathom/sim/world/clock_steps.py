@@ -1,9 +1,10 @@
 """Wall clocks are set, forward and back: which decisions may that change?
 
 Times that objects have are compared with the wall clock, because they have to mean the same to whoever reads
-them, after any restart: when an override, an approval or a token ends; `activeDeadlineSeconds`,
-`ttlSecondsAfterFinished` and `minReadySeconds`, which count from a time in the status; the back-off of a Job,
-which counts from when a pod ended; how old an Event is; when an autoscaler's earlier leader scaled.
+them, after any restart: when an override, an approval, a reservation or a token ends;
+`activeDeadlineSeconds`, `ttlSecondsAfterFinished` and `minReadySeconds`, which count from a time in the
+status; the back-off of a Job, which counts from when a pod ended; how old an Event is; when an autoscaler's
+earlier leader scaled.
 Everything else is a duration, measured on monotonic clocks. Who waits for such a time looks again when the
 clock is set (`control/clock_watch.py`).
 

@@ -26,7 +26,9 @@ async def from_cache(self: Any, key: Key) -> ReconcileResult:
     if reservation is None:
         return ReconcileResult.never()
     pod = view.get("Pod", Key(key.namespace, _pod_named(reservation)))
-    plan = plan_reservation(reservation, pod, (reservation,), now_ns=self._kit.now_ns(), now=self._kit.now())
+    void_s = self._void_s(key, reservation)
+    now_ns, now = self._kit.now_ns(), self._kit.now()
+    plan = plan_reservation(reservation, pod, (reservation,), now_ns=now_ns, now=now, void_s=void_s)
     return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=15.0, why="a scan")
 
 

@@ -3,16 +3,16 @@ instead."""
 
 from __future__ import annotations
 
-from fathom.api.subresources.eviction import evict
+from fathom.api.subresources.eviction import _remove_charged
 from fathom.sim.zoo import rewrite
 
 ROOM = "api"
 
 rewrite(
-    evict,
-    "    written = await remove(core, call, options)",
+    _remove_charged,
+    "        return await remove(core, call, expected, check=check)",
     (
-        "    options = msgspec.structs.replace(options, preconditions=None)\n"
-        "    written = await remove(core, call, options)"
+        "        expected = msgspec.structs.replace(expected, preconditions=None)\n"
+        "        return await remove(core, call, expected, check=check)"
     ),
 )

@@ -10,5 +10,5 @@ ROOM = "controllers/repair"
 rewrite(
     _expired,
     "now_ns >= expires_ns and",
-    "now_ns >= expires_ns - 65 * SECOND_NS and",
+    "now_ns >= expires_ns - 65 * 10**9 and",
 )
