@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.sim.small import story
+from tests.sim.small import told as run
 
+from fathom.agent.process import begin as begin_agent
+from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.available import AvailableIsEarned
 from fathom.sim.checkers.finished_work import OverWhenNothingRuns
@@ -14,7 +18,9 @@ from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
+from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
+from fathom.sim.world.world import World
 
 # What is reserved.
 
@@ -195,6 +201,31 @@ def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
     assert told(AvailableIsEarned(), *begun, in_time) is None
     # It was so in the view that this is said from.
     assert told(AvailableIsEarned(), *begun, (11.5, "pods", ready, sick), in_time) is None
+
+
+def test_an_agent_that_renews_its_lease_no_longer_is_found() -> None:
+    async def an_agent_dies(world: World) -> None:
+        account = node_user("node-1")
+        world.process(
+            "node-1",
+            begin_agent,
+            account=account,
+            node="node-1",
+            driver="simulated",
+            renew_s=2.0,
+            status_s=3.0,
+        )
+        await world.sleep(10)
+        world.kill("node-1")
+        await world.sleep(10)
+        await world.settle(quiet_s=5)
+
+    violation = run(story(an_agent_dies, checkers=lambda: at_rest("node-1"))).violation
+    assert violation is not None
+    assert (violation.invariant, violation.message) == (
+        "every running agent has a node and renews its lease",
+        "node-1 runs, but it last renewed its lease 100 s ago",
+    )
 
 
 def test_pods_that_stay_ready_where_nobody_is_heard_are_found() -> None:
