@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.sim.small import story
+from tests.sim.small import scenario_run, story
 from tests.sim.small import told as run
 
 from fathom.agent.process import begin as begin_agent
@@ -19,6 +19,7 @@ from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
 from fathom.sim.scenarios.nodes import at_rest
+from fathom.sim.world.faults import Skew
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
 from fathom.sim.world.world import World
 
@@ -201,6 +202,30 @@ def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
     assert told(AvailableIsEarned(), *begun, in_time) is None
     # It was so in the view that this is said from.
     assert told(AvailableIsEarned(), *begun, (11.5, "pods", ready, sick), in_time) is None
+
+
+def test_clocks_that_are_set_make_a_pod_older_by_so_much_and_not_ready() -> None:
+    def said(available: int) -> Obj:
+        made = owned("ReplicaSet", "old", "d", minReadySeconds=100)
+        return {**made, "status": {"availableReplicas": available}}
+
+    async def no_story(world: World) -> None: ...
+
+    def judge(*skews_s: float) -> Checker:
+        steps = [Skew(at_s=3.0, target="worker", skew_s=each) for each in skews_s]
+        checker = AvailableIsEarned()
+        checker.begin(scenario_run(story(no_story), steps).world)
+        return checker
+
+    begun = ((0.0, "replicasets.apps", None, said(0)), (1.0, "pods", None, running("p", "old")))
+    early, late = ((at_s, "replicasets.apps", said(0), said(1)) for at_s in (2.0, 20.0))
+    wrong = "replicasets.apps/default/old reports 1 available pods; 0 were ready for long enough"
+    assert told(judge(400.0), *begun, late) is None
+    assert told(judge(40.0, -40.0), *begun, late) is None
+    assert told(judge(40.0), *begun, late) == wrong
+    assert told(judge(400.0), *begun, early) == wrong  # No clock is set yet.
+    never = (1.0, "pods", None, running("p", "old", ready=False))
+    assert told(judge(400.0), begun[0], never, late) == wrong
 
 
 def test_an_agent_that_renews_its_lease_no_longer_is_found() -> None:

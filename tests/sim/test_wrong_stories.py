@@ -89,6 +89,16 @@ def test_an_agent_whose_clock_is_behind_renews_its_lease() -> None:
 
 
 @pytest.mark.full
+def test_a_pod_is_available_sooner_by_a_clock_that_is_ahead() -> None:
+    """1. The clock of a leader is set forward. 2. `minReadySeconds` counts from a time that an agent wrote:
+    by the leader's clock, that is long ago."""
+    told = SCENARIOS["not-all-is-well"]
+    plan = clock_plan_of(told, "4294")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [40.0, -3.0]
+    must_hold(told, plan)
+
+
+@pytest.mark.full
 def test_pods_that_come_late_do_not_change_who_is_refused_by_a_quota() -> None:
     """1. Pods are created late. 2. The quota is created, and those who are to be refused come first."""
     told = SCENARIOS["stuck-workloads-are-explained"]

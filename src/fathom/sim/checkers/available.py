@@ -1,9 +1,13 @@
 """Pods that count as available have been ready for `minReadySeconds`.
 
-For scenarios in which clocks are right: a controller with a wrong clock takes a pod for older than it is.
+That time is counted by wall clocks, as in Kubernetes: a controller whose clock is ahead of the agent's takes
+a pod for older than it is. Where clocks are set, it may be wrong by as much as two of them have differed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,13 +15,17 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
+from fathom.sim.world.faults import AnyFault, Skew
 from fathom.sim.world.invariants import Checker, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world.world import World
 
 # Times are recorded in whole seconds, by two writers.
 ROUNDED_S = 2.0
 # The cache from which a status was computed may be this old.
 LATELY_S = 60.0
-LONG_AGO_S = -1e9
+LONG_AGO_S = NEVER_S = -1e9
 
 
 class _Pod(msgspec.Struct):
@@ -38,6 +46,10 @@ class AvailableIsEarned(Checker):
         self._pods: dict[str, _Pod] = {}  # By UID; deleted pods stay.
         self._deployment_of: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
         self._needed_s: dict[str, float] = {}  # UID -> the smallest `minReadySeconds` it ever had.
+        self._faults: tuple[AnyFault, ...] = ()
+
+    def begin(self, world: World) -> None:
+        self._faults = world.engine.faults.planned
 
     def commit(self, change: Seen) -> Found:
         if change.resource == PODS:
@@ -52,7 +64,8 @@ class AvailableIsEarned(Checker):
         needed_s = self._needed_s[uid] = min(asked_s, self._needed_s.get(uid, asked_s))
         if reported <= _available(change.old):
             return None
-        actual = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._pods_of(uid))
+        least_s = needed_s - ROUNDED_S - clocks_apart_s(self._faults, change.at_s)
+        actual = sum(_was_ready_s(pod, change.at_s) >= least_s for pod in self._pods_of(uid))
         return (
             f"{change.path} reports {reported} available pods; {actual} were ready for long enough"
             if reported > actual
@@ -73,9 +86,16 @@ class AvailableIsEarned(Checker):
             pod.ready_s = None
 
 
+def clocks_apart_s(faults: Iterable[AnyFault], at_s: float) -> float:
+    """By how much two wall clocks may have differed until then."""
+    steps_s = [0.0, *(fault.skew_s for fault in faults if isinstance(fault, Skew) and fault.at_s <= at_s)]
+    return max(steps_s) - min(steps_s)
+
+
 def _was_ready_s(pod: _Pod, at_s: float) -> float:
-    lately_s = pod.ready_for_s if at_s - pod.over_s < LATELY_S else 0.0
-    return max(lately_s, at_s - pod.ready_s if pod.ready_s is not None else 0.0)
+    """For how long it was ready lately; `NEVER_S` if it was not."""
+    lately_s = pod.ready_for_s if at_s - pod.over_s < LATELY_S else NEVER_S
+    return max(lately_s, at_s - pod.ready_s if pod.ready_s is not None else NEVER_S)
 
 
 def _available(obj: Obj | None) -> int:
