@@ -204,7 +204,7 @@ def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
     assert told(AvailableIsEarned(), *begun, (11.5, "pods", ready, sick), in_time) is None
 
 
-def test_clocks_that_are_set_make_a_pod_older_by_so_much_and_not_ready() -> None:
+def test_a_pod_is_as_old_as_its_agent_wrote_by_a_clock_that_may_be_ahead() -> None:
     def said(available: int) -> Obj:
         made = owned("ReplicaSet", "old", "d", minReadySeconds=100)
         return {**made, "status": {"availableReplicas": available}}
@@ -221,11 +221,16 @@ def test_clocks_that_are_set_make_a_pod_older_by_so_much_and_not_ready() -> None
     early, late = ((at_s, "replicasets.apps", said(0), said(1)) for at_s in (2.0, 20.0))
     wrong = "replicasets.apps/default/old reports 1 available pods; 0 were ready for long enough"
     assert told(judge(400.0), *begun, late) is None
-    assert told(judge(40.0, -40.0), *begun, late) is None
-    assert told(judge(40.0), *begun, late) == wrong
+    assert told(judge(40.0, -400.0), *begun, late) == wrong
     assert told(judge(400.0), *begun, early) == wrong  # No clock is set yet.
     never = (1.0, "pods", None, running("p", "old", ready=False))
     assert told(judge(400.0), begun[0], never, late) == wrong
+    # What the agent wrote may be stored later.
+    slow = running("p", "old")
+    slow["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:01Z"
+    after_100_s = (102.0, "replicasets.apps", said(0), said(1))
+    assert told(judge(), begun[0], (50.0, "pods", None, slow), after_100_s) is None
+    assert told(judge(), begun[0], (50.0, "pods", None, running("p", "old")), after_100_s) == wrong
 
 
 def test_an_agent_that_renews_its_lease_no_longer_is_found() -> None:
