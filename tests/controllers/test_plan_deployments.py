@@ -19,7 +19,7 @@ from fathom.controllers.deployment.plan import (
     plan_deployment,
 )
 from fathom.controllers.deployment.plan_rollback import difference
-from fathom.controllers.deployment.plan_status import TIMED_OUT, plan_status
+from fathom.controllers.deployment.plan_status import TIMED_OUT, plan_status, without_progress_s
 from fathom.controllers.deployment.proportions import RolloutLimits, limits_of, most_of, resolved, shared_out
 from fathom.controllers.deployment.revisions import (
     DESIRED,
@@ -456,6 +456,28 @@ def test_no_progress_within_the_deadline_is_said_and_stops_the_rollout() -> None
     # Something gets ready after all.
     better = revision(owner, "2", 1, number=2)
     assert said(over, sets[0], better)["Progressing"] == ("True", "ReplicaSetUpdated")
+
+
+@pytest.mark.parametrize(
+    ("age_s", "seen_s", "waited"),
+    [
+        (100.0, 100.0, 100.0),  # All of it was seen.
+        (400.0, 150.0, 400.0),
+        (500.0, 0.0, 300.0),  # So it has another 300 s.
+        (10_000.0, 0.0, 300.0),
+        (10_299.0, 299.0, 599.0),
+        (10_300.0, 300.0, 600.0),
+    ],
+)
+def test_who_gives_up_a_rollout_has_itself_seen_no_progress_for_half_of_its_time(
+    age_s: float, seen_s: float, waited: float
+) -> None:
+    assert without_progress_s(deployment(4), age_s, seen_s) == waited
+
+
+def test_a_rollout_without_a_time_or_a_deadline_waits_as_long_as_it_is_old() -> None:
+    assert without_progress_s(deployment(4), None, 5.0) is None
+    assert without_progress_s(deployment(4, progressDeadlineSeconds=None), 10_000.0, 5.0) == 10_000.0
 
 
 def test_a_new_template_gets_its_own_time() -> None:

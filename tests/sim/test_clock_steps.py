@@ -9,10 +9,14 @@ import pytest
 from tests.sim.small import running
 
 from fathom.client.api import Api, Resource
+from fathom.model.objects import Key, Obj
+from fathom.model.resource_names import DEPLOYMENTS
 from fathom.seams.process import Inside
 from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.world.clock_steps import RolloutProgress
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, LoseReply, Skew
+from fathom.sim.world.invariants import Seen
 from fathom.sim.world.scenario import RunPlan, Scenario, clock_plan_of, scenario, tell
 from fathom.sim.world.world import World
 
@@ -85,6 +89,34 @@ def test_a_plan_of_clock_steps_has_one_forward_and_one_back_and_follows_from_its
     assert steps == clock_plan_of(told_by(loop_s), "7").faults != clock_plan_of(told_by(loop_s), "8").faults
 
 
+def rollout(status: str, written: str) -> Obj:
+    condition = {"type": "Progressing", "status": status, "lastUpdateTime": written}
+    return {"spec": {"progressDeadlineSeconds": 600}, "status": {"conditions": [condition]}}
+
+
+@pytest.mark.parametrize(
+    ("by", "at_s", "decided"),
+    [
+        ("leader", 650.0, ["leader gives up the rollout of web"]),
+        ("next", 60.0, ["next gives up the rollout of web"]),
+        ("next", 400.0, []),  # It may rest on the time that another wrote.
+    ],
+)
+def test_who_gives_up_a_rollout_by_anothers_clock_has_looked_for_half_of_its_time(
+    by: str, at_s: float, decided: list[str]
+) -> None:
+    progress, begun, late = RolloutProgress(), rollout("True", "then"), rollout("False", "now")
+
+    def seen(by: str, at_s: float, old: Obj | None, new: Obj) -> Seen:
+        key = Key("default", "web")
+        return Seen(
+            resource=DEPLOYMENTS, key=key, revision=1, old=old, new=new, at_s=at_s, by=by, incarnation=1
+        )
+
+    assert list(progress.given_up(seen("leader", 10.0, None, begun))) == []
+    assert list(progress.given_up(seen(by, at_s, begun, late))) == decided
+
+
 def test_an_eviction_is_charged_though_the_controllers_clock_is_minutes_ahead() -> None:
     drains = SCENARIOS["drains"]
     plan = clock_plan_of(drains, "1")
@@ -123,3 +155,12 @@ def test_a_void_reservation_is_kept_for_a_minute_though_the_clock_that_stamped_i
     ahead = Skew(at_s=4.8, target="repair", skew_s=skew_s)
     plan = RunPlan(scenario=racing.name, seed="2259", faults=(*racing.scripted, ahead))
     assert tell(racing, plan).violation is None
+
+
+def test_a_new_leader_does_not_give_up_a_rollout_for_the_clocks_of_two_leaders() -> None:
+    """1. The clock of the leader is behind, and it writes when the rollout progressed. 2. The clock of its
+    successor is ahead: by that, this was longer ago than the rollout may be without progress."""
+    paused = SCENARIOS["duplicate-ownership"]
+    plan = clock_plan_of(paused, "4171")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [-400.0, 400.0]
+    assert tell(paused, plan).violation is None

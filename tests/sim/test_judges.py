@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.sim.small import scenario_run, story
+from tests.sim.small import told as run
 
+from fathom.agent.process import begin as begin_agent
+from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.available import AvailableIsEarned
 from fathom.sim.checkers.finished_work import OverWhenNothingRuns
@@ -14,7 +18,10 @@ from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
+from fathom.sim.scenarios.nodes import at_rest
+from fathom.sim.world.faults import Skew
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
+from fathom.sim.world.world import World
 
 # What is reserved.
 
@@ -195,6 +202,60 @@ def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
     assert told(AvailableIsEarned(), *begun, in_time) is None
     # It was so in the view that this is said from.
     assert told(AvailableIsEarned(), *begun, (11.5, "pods", ready, sick), in_time) is None
+
+
+def test_a_pod_is_as_old_as_its_agent_wrote_by_a_clock_that_may_be_ahead() -> None:
+    def said(available: int) -> Obj:
+        made = owned("ReplicaSet", "old", "d", minReadySeconds=100)
+        return {**made, "status": {"availableReplicas": available}}
+
+    async def no_story(world: World) -> None: ...
+
+    def judge(*skews_s: float) -> Checker:
+        steps = [Skew(at_s=3.0, target="worker", skew_s=each) for each in skews_s]
+        checker = AvailableIsEarned()
+        checker.begin(scenario_run(story(no_story), steps).world)
+        return checker
+
+    begun = ((0.0, "replicasets.apps", None, said(0)), (1.0, "pods", None, running("p", "old")))
+    early, late = ((at_s, "replicasets.apps", said(0), said(1)) for at_s in (2.0, 20.0))
+    wrong = "replicasets.apps/default/old reports 1 available pods; 0 were ready for long enough"
+    assert told(judge(400.0), *begun, late) is None
+    assert told(judge(40.0, -400.0), *begun, late) == wrong
+    assert told(judge(400.0), *begun, early) == wrong  # No clock is set yet.
+    never = (1.0, "pods", None, running("p", "old", ready=False))
+    assert told(judge(400.0), begun[0], never, late) == wrong
+    # What the agent wrote may be stored later.
+    slow = running("p", "old")
+    slow["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:01Z"
+    after_100_s = (102.0, "replicasets.apps", said(0), said(1))
+    assert told(judge(), begun[0], (50.0, "pods", None, slow), after_100_s) is None
+    assert told(judge(), begun[0], (50.0, "pods", None, running("p", "old")), after_100_s) == wrong
+
+
+def test_an_agent_that_renews_its_lease_no_longer_is_found() -> None:
+    async def an_agent_dies(world: World) -> None:
+        account = node_user("node-1")
+        world.process(
+            "node-1",
+            begin_agent,
+            account=account,
+            node="node-1",
+            driver="simulated",
+            renew_s=2.0,
+            status_s=3.0,
+        )
+        await world.sleep(10)
+        world.kill("node-1")
+        await world.sleep(10)
+        await world.settle(quiet_s=5)
+
+    violation = run(story(an_agent_dies, checkers=lambda: at_rest("node-1"))).violation
+    assert violation is not None
+    assert (violation.invariant, violation.message) == (
+        "every running agent has a node and renews its lease",
+        "node-1 runs, but it last renewed its lease 100 s ago",
+    )
 
 
 def test_pods_that_stay_ready_where_nobody_is_heard_are_found() -> None:

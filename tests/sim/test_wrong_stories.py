@@ -6,7 +6,7 @@ import pytest
 
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world.faults import AnyFault, CommitLost, Pause, SlowRequest
+from fathom.sim.world.faults import AnyFault, CommitLost, Pause, Skew, SlowRequest
 from fathom.sim.world.scenario import RunPlan, clock_plan_of, plan_of
 
 
@@ -77,6 +77,25 @@ def test_a_paused_process_that_a_fault_ends_is_started_again_and_hears() -> None
     is started instead acknowledges the override, which becomes active."""
     told = SCENARIOS["one-controller-deaf"]
     must_hold(told, plan_of(told, "1125"))
+
+
+def test_an_agent_whose_clock_is_behind_renews_its_lease() -> None:
+    """1. The clock of an agent is set back, and stays wrong. 2. The times in its lease are old, though it
+    renews that every two seconds."""
+    told = SCENARIOS["stopped-while-unheard"]
+    plan = clock_plan_of(told, "4390")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [3.0, -40.0]
+    must_hold(told, plan)
+
+
+@pytest.mark.full
+def test_a_pod_is_available_sooner_by_a_clock_that_is_ahead() -> None:
+    """1. The clock of a leader is set forward. 2. `minReadySeconds` counts from a time that an agent wrote:
+    by the leader's clock, that is long ago."""
+    told = SCENARIOS["not-all-is-well"]
+    plan = clock_plan_of(told, "4294")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [40.0, -3.0]
+    must_hold(told, plan)
 
 
 @pytest.mark.full

@@ -14,20 +14,26 @@ from fathom.model.objects import Key
 
 class Ages:
     def __init__(self) -> None:
-        self._since: dict[Key, tuple[str, int]] = {}  # The timestamp, and since when it holds.
+        # The timestamp, since when it holds, and since when this process sees it.
+        self._since: dict[Key, tuple[str, int, int]] = {}
 
     def age_s(self, key: Key, stamp: str | None, *, now: str, now_ns: int) -> float | None:
         """`now`: the wall clock; `now_ns`: the monotonic one. None without a timestamp."""
         if stamp is None:
-            self._since[key] = ("", now_ns)
+            self._since[key] = ("", now_ns, now_ns)
             return None
         entry = self._since.get(key)
         if entry is None:
             before_s = max(0.0, seconds(now) - seconds(stamp))
-            entry = self._since[key] = (stamp, now_ns - round(before_s * 1e9))
+            entry = self._since[key] = (stamp, now_ns - round(before_s * 1e9), now_ns)
         elif entry[0] != stamp:
-            entry = self._since[key] = (stamp, now_ns)
+            entry = self._since[key] = (stamp, now_ns, now_ns)
         return (now_ns - entry[1]) / 1e9
+
+    def seen_s(self, key: Key, *, now_ns: int) -> float:
+        """For how long this process has seen the timestamp that `age_s` was last given."""
+        entry = self._since.get(key)
+        return 0.0 if entry is None else (now_ns - entry[2]) / 1e9
 
     def forget(self, key: Key) -> None:
         self._since.pop(key, None)

@@ -14,7 +14,7 @@ from fathom.control.watches import DEPLOYMENT, NODE, POD, REPLICA_SET, Primary, 
 from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt, owner_key
 from fathom.controllers.ages import Ages
 from fathom.controllers.deployment.plan import DeploymentFacts, plan_create_failure, plan_deployment
-from fathom.controllers.deployment.plan_status import look_again_s, progressed_at
+from fathom.controllers.deployment.plan_status import look_again_s, progressed_at, without_progress_s
 from fathom.controllers.deployment.proportions import is_rolling
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, paused, workload_of
@@ -88,7 +88,7 @@ class Deployments:
         if deployment is None:
             self._ages.forget(key)
             return ReconcileResult.never()
-        waited_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=self._kit.monotonic_ns())
+        waited_s = self._waited_s(key, deployment, now)
         pause = self._pause(view, deployment)
         facts = msgspec.structs.replace(self._facts(view, deployment, now, pause), waited_s=waited_s)
         plan = plan_deployment(deployment, facts, now=now)
@@ -106,6 +106,11 @@ class Deployments:
         return ReconcileResult.after(
             applied, in_s=look_again_s(deployment, now=now, waited_s=waited_s), why="the progress deadline"
         )
+
+    def _waited_s(self, key: Key, deployment: Obj, now: str) -> float | None:
+        now_ns = self._kit.monotonic_ns()
+        age_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=now_ns)
+        return without_progress_s(deployment, age_s, self._ages.seen_s(key, now_ns=now_ns))
 
     def _pause(self, view: Snapshot, deployment: Obj) -> WorkloadPause | None:
         key = key_of(deployment)

@@ -214,11 +214,24 @@ def progressed_at(deployment: Obj) -> str | None:
     return condition.get("lastUpdateTime") or condition.get("lastTransitionTime")
 
 
+def without_progress_s(deployment: Obj, age_s: float | None, seen_s: float) -> float | None:
+    """How long it counts as being without progress. `age_s`: how old its last update is, by the wall clock if
+    that was written before its controller looked; `seen_s`: for how long the controller has seen it.
+
+    1. A leader whose clock is behind writes when the rollout progressed. 2. Another one takes over, whose
+    clock is ahead: the rollout would be given up at once, and perhaps reverted.
+
+    So who gives it up has itself seen no progress for half of its time. Not for all of it: where leaders
+    change often, nobody would."""
+    deadline_s = deadline_s_of(deployment)
+    return age_s if age_s is None or deadline_s is None else min(age_s, deadline_s / 2 + seen_s)
+
+
 def progress_left_s(
     deployment: Obj, conditions: Sequence[Obj], now: str, waited_s: float | None = None
 ) -> float:
-    """How long it may still be without progress; 0 when that time is over. `waited_s`: how long it has been,
-    as its controller has seen it; None: by the wall clock."""
+    """How long it may still be without progress; 0 when that time is over. `waited_s`: how long it has been
+    (see `without_progress_s`); None: by the wall clock."""
     deadline_s, condition = deadline_s_of(deployment), find_condition(conditions, PROGRESSING)
     if deadline_s is None or condition is None:
         return float("inf")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fathom.agent.container_views import ns_of
 from fathom.agent.process import begin as begin_agent
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, is_true, set_condition
@@ -18,7 +17,6 @@ from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
-from fathom.sim.world.process import EPOCH_NS
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
@@ -55,16 +53,36 @@ class OneFailureIsNone(Checker):
         return f"{change.by} restarted {change.key.name}" if any(restarts) else None
 
 
-def unheard(world: World, agents: Sequence[str]) -> Iterable[str | Finding]:
-    """Running agents without a node, or with a lease that they do not renew."""
-    for name in agents:
-        lease = world.get(LEASES.name, Key(NODE_LEASE_NAMESPACE, name))
-        if world.get(NODES.name, Key("", name)) is None or lease is None:
-            yield f"{name} runs, but it has no Node or no Lease"
-            continue
-        renewed_s = ns_of(lease["spec"]["renewTime"]) / 1e9
-        if EPOCH_NS / 1e9 + world.engine.now_ns / 1e9 - renewed_s > 3 * RENEW_S:
-            yield f"{name} runs, but it renewed its lease last at {lease['spec']['renewTime']}"
+class AgentsAreHeard(Checker):
+    """A running agent has a node and renews its lease. The times in leases say nothing about when: they are
+    of the agent's clock, which may be wrong."""
+
+    name = "every running agent has a node and renews its lease"
+    resources = frozenset({LEASES.name})
+    patience_s = WhenSettled.patience_s
+
+    def __init__(self, *agents: str) -> None:
+        self._agents = agents
+        self._renewed_s: dict[Key, float] = {}  # When a renewal was last stored.
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None:
+            self._renewed_s.pop(change.key, None)
+        elif _renewed(change.new) != _renewed(change.old):
+            self._renewed_s[change.key] = change.at_s
+        return None
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for name in self._agents:
+            renewed_s = self._renewed_s.get(Key(NODE_LEASE_NAMESPACE, name))
+            if world.get(NODES.name, Key("", name)) is None or renewed_s is None:
+                yield f"{name} runs, but it has no Node or no Lease"
+            elif world.now_s - renewed_s > 3 * RENEW_S:
+                yield f"{name} runs, but it last renewed its lease {world.now_s - renewed_s:.0f} s ago"
+
+
+def _renewed(lease: Obj | None) -> str:
+    return str(lookup(lease, "spec", "renewTime"))
 
 
 class NobodyIsKilledInTime(Checker):
@@ -93,9 +111,7 @@ def going(world: World) -> Iterable[str | Finding]:
 def at_rest(*agents: str) -> Sequence[Checker]:
     return [
         WhenSettled("deleted pods go away", going),
-        WhenSettled(
-            "every running agent has a node and renews its lease", lambda world: unheard(world, agents)
-        ),
+        AgentsAreHeard(*agents),
     ]
 
 

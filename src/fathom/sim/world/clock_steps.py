@@ -4,7 +4,8 @@ Times that objects have are compared with the wall clock, because they have to m
 them, after any restart: when an override, an approval, a reservation or a token ends;
 `activeDeadlineSeconds`, `ttlSecondsAfterFinished` and `minReadySeconds`, which count from a time in the
 status; the back-off of a Job, which counts from when a pod ended; how old an Event is; when an autoscaler's
-earlier leader scaled.
+earlier leader scaled; when a rollout progressed before its controller led, though a new leader looks for half
+of the deadline itself.
 Everything else is a duration, measured on monotonic clocks. Who waits for such a time looks again when the
 clock is set (`control/clock_watch.py`).
 
@@ -22,8 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fathom.model.conditions import conditions_of
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.resource_names import DEPLOYMENTS, LEASES
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Skew
@@ -73,10 +74,13 @@ class DecisionsKeepTheirTime(Checker):
     def __init__(self, twin: Callable[[], Decisions | None] | None = None) -> None:
         self.decisions: Decisions = Counter()
         self._emptied: set[str] = set()  # Nodes with a taint that evicts pods.
+        self._progress = RolloutProgress()
         self._twin = twin
 
     def commit(self, change: Seen) -> Found:
         self.decisions.update(_decided(change, self._emptied))
+        if change.resource == DEPLOYMENTS:
+            self.decisions.update(self._progress.given_up(change))
         if change.resource == "nodes":
             (self._emptied.add if _evicts(change.new) else self._emptied.discard)(change.key.name)
         return None
@@ -104,8 +108,31 @@ def _decided(change: Seen, emptied: Container[str]) -> Iterator[str]:
         yield from _of_pod(change, emptied)
     elif change.resource == LEASES:
         yield from _of_lease(change)
-    elif _status(change.new, "Progressing") == "False" != _status(change.old, "Progressing"):
-        yield f"{change.by} gives up the rollout of {change.key.name}"
+
+
+class RolloutProgress:
+    """When the progress of each rollout was last written, and by which process."""
+
+    def __init__(self) -> None:
+        self._written: dict[Key, tuple[float, tuple[str, int]]] = {}
+
+    def given_up(self, change: Seen) -> Iterator[str]:
+        """The decision to give up a rollout. Not if that may rest on the time that an earlier leader wrote:
+        by who has seen no progress for half of the deadline."""
+        by = (change.by, change.incarnation)
+        at_s, writer = self._written.get(change.key, (change.at_s, by))
+        if _progressed_at(change.new) != _progressed_at(change.old):
+            self._written[change.key] = (change.at_s, by)
+        if _status(change.new, "Progressing") != "False" or _status(change.old, "Progressing") == "False":
+            return
+        half_s = (lookup(change.new or {}, "spec", "progressDeadlineSeconds") or 0) / 2
+        if writer == by or change.at_s - at_s < half_s:
+            yield f"{change.by} gives up the rollout of {change.key.name}"
+
+
+def _progressed_at(deployment: Obj | None) -> str:
+    condition = find_condition(conditions_of(deployment or {}), "Progressing") or {}
+    return str(condition.get("lastUpdateTime"))
 
 
 def _of_node(change: Seen) -> Iterator[str]:
