@@ -27,9 +27,12 @@ from fathom.sim.world.faults import (
     Crash,
     CrashAtWrite,
     HoldWatch,
+    LoseReply,
+    LoseRequest,
     Pause,
     Skew,
     SlowCommit,
+    SlowRequest,
     StaleServer,
     Stop,
     StopAtWrite,
@@ -385,3 +388,17 @@ def test_a_read_need_not_have_a_commit_that_its_server_has_no_answer_to() -> Non
     )
     plan = RunPlan(scenario="busy-but-well", seed="14", strategy="lineage", faults=faults, scale=6)
     must_hold(SCENARIOS["busy-but-well"], plan)
+
+
+def test_nobody_is_evicted_for_a_pod_that_is_deleted_while_its_victim_is_marked() -> None:
+    """1. A pod of high priority comes, and the scheduler marks a victim: that takes long. 2. The pod is
+    deleted, and the scheduler is told. 3. The mark is answered: the victim was deleted for nobody."""
+    pods = "POST /api/v1/namespaces/default/pods"
+    mark = "PATCH /api/v1/namespaces/default/pods/"
+    faults = (
+        SlowRequest(at_s=12.03635, target="scheduler-*", for_s=4.0, match=mark, delay_s=4.0),
+        LoseRequest(at_s=6.018, target="manager-*", match=pods),
+        LoseReply(at_s=7.599, target="manager-*", match=pods),
+    )
+    plan = RunPlan(scenario="reservations", seed="4000", strategy="lineage", faults=faults, scale=11)
+    must_hold(SCENARIOS["reservations"], plan)

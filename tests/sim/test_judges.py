@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 from tests.sim.small import scenario_run, story
@@ -10,7 +11,9 @@ from tests.sim.small import told as run
 
 from fathom.agent.process import begin as begin_agent
 from fathom.model.accounts import node_user
+from fathom.model.decision import Decision, SeenVersions, Subject
 from fathom.model.objects import Key, Obj
+from fathom.model.well_known import DECISION_HEADER
 from fathom.sim.checkers.available import AvailableIsEarned
 from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.nodes import UnheardServeNobody
@@ -18,10 +21,14 @@ from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
+from fathom.sim.scenarios.changing_hands import NobodyMakesTooMany
 from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.world.faults import Skew
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
+from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
+
+NOBODY = cast(SimProcess, None)  # Who has decided: these judges do not ask.
 
 # What is reserved.
 
@@ -296,3 +303,49 @@ def test_a_job_that_is_over_while_a_pod_of_it_is_going_is_found() -> None:
     ended = {**running("p", "j"), "status": {"phase": "Failed"}}
     assert told(OverWhenNothingRuns(), came, over) == "Job j is marked finished, but p still run"
     assert told(OverWhenNothingRuns(), came, (2.0, "pods", running("p", "j"), ended), over) is None
+
+
+# Pods beyond what their ReplicaSet wants.
+
+
+def child_of_two(
+    name: str, by: str, revision: int, *, decision: str = "", view: int = 0, checker: NobodyMakesTooMany
+) -> object:
+    """What is found wrong when this pod of a ReplicaSet that wants two is committed."""
+    if decision:
+        subject, pods = Subject("replicasets.apps", "default", "set"), SeenVersions(view)
+        record = Decision(
+            id=decision,
+            time_ns=0,
+            controller="replicasets",
+            subject=subject,
+            verdict="create",
+            seen={"Pod": pods},
+        )
+        checker.decided(NOBODY, record)
+    new = {**owned("Pod", name, "set"), "spec": {}, "status": {"phase": "Running"}}
+    new["metadata"]["labels"] = {"app": "set"}
+    headers = ((DECISION_HEADER, decision),)
+    key = Key("default", name)
+    return checker.commit(Seen("pods", key, revision, None, new, 0.0, by, 1, headers=headers))
+
+
+@pytest.mark.parametrize(
+    ("by", "view", "wrong"),
+    [
+        ("driver", 19, None),
+        ("driver", 20, "manager-1 makes late the 3th pod of set"),
+        ("manager-2", 19, "manager-1 makes late the 3th pod of set"),
+    ],
+    ids=["given since", "given before", "made by another manager"],
+)
+def test_pods_count_that_a_replica_set_has_made_or_could_have_seen(
+    by: str, view: int, wrong: str | None
+) -> None:
+    checker = NobodyMakesTooMany()
+    owner = owned("ReplicaSet", "set", replicas=2)
+    checker.commit(Seen("replicasets.apps", Key("default", "set"), 1, None, owner, 0.0, "driver", 1))
+    assert child_of_two("first", "manager-1", 10, checker=checker) is None
+    assert child_of_two("second", by, 20, checker=checker) is None
+    made = child_of_two("late", "manager-1", 30, decision="d", view=view, checker=checker)
+    assert made == wrong

@@ -6,7 +6,7 @@ import pytest
 
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world.faults import AnyFault, CommitLost, Pause, Skew, SlowRequest
+from fathom.sim.world.faults import AnyFault, CommitLost, Pause, Skew, SlowReply, SlowRequest
 from fathom.sim.world.scenario import RunPlan, clock_plan_of, plan_of
 
 
@@ -96,6 +96,20 @@ def test_a_pod_is_available_sooner_by_a_clock_that_is_ahead() -> None:
     plan = clock_plan_of(told, "4294")
     assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [40.0, -3.0]
     must_hold(told, plan)
+
+
+def test_a_pod_that_somebody_gives_to_a_replica_set_while_it_creates_one_is_one_too_many() -> None:
+    """1. A ReplicaSet lacks a pod, and sends a create: that takes long. 2. Somebody gives it another pod.
+    3. The create arrives."""
+    late = SlowRequest(at_s=50.031, target="manager-*", match=PODS, delay_s=4.0, for_s=0.5)
+    holds("pods-change-hands", late, seed="4001", scale=2)
+
+
+def test_a_pod_that_somebody_gives_to_a_replica_set_while_it_creates_several_is_one_too_many() -> None:
+    """1. A ReplicaSet lacks two pods, and creates the first: the answer takes long. 2. Somebody gives it
+    another pod. 3. It creates the second, as it has decided before."""
+    late = SlowReply(at_s=0.312, target="manager-*", match=PODS, delay_s=6.0, for_s=120.0, times=99)
+    holds("pods-change-hands", late, seed="1", scale=5)
 
 
 @pytest.mark.full

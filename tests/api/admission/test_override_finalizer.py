@@ -1,5 +1,5 @@
-"""An override has its finalizer from its first commit on, and its end is proven when it has ended; an eviction
-names the override that asks for it."""
+"""An override has its finalizer from its first commit on, and its end is proven when it has ended; an
+eviction names the override that asks for it."""
 
 from __future__ import annotations
 

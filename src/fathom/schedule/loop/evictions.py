@@ -4,9 +4,10 @@
                                                                                   and are deleted, by UID;
                                                                                   each one gone wakes the pod
 
-Eviction is destructive, so it needs a fresh view. It is safe to repeat: a victim that is terminating is not
-evicted again, and a later pod of the same name is not hit. Claim and priority keep the room for the pod; the
-ledger decides at the commit.
+Eviction is destructive, so it needs a fresh view; and requests may take long, so nobody is evicted for a pod
+that is known to be gone or bound by then. It is safe to repeat: a victim that is terminating is not evicted
+again, and a later pod of the same name is not hit. Claim and priority keep the room for the pod; the ledger
+decides at the commit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from fathom.cache.own_writes import WriteLog
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
-from fathom.model.conditions import DISRUPTION_TARGET, is_true, set_condition
+from fathom.model.conditions import (
+    DISRUPTION_TARGET,
+    Status,
+    conditions_of,
+    find_condition,
+    is_true,
+    set_condition,
+)
 from fathom.model.decision import Result
 from fathom.model.errors import ApiError
 from fathom.model.freshness import FRESH_S
@@ -34,10 +42,15 @@ from fathom.schedule.decide.read_shape import selector_of
 # Nothing is evicted while the view of one of these is too old.
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 
+# The agent may write the pod's status at any time, but not each time.
+WITHDRAW_ATTEMPTS = 3
+
+NOT_NEEDED = "stays: the pod that was to have its room does not wait any more"
+
 
 class Evicted(msgspec.Struct, frozen=True):
     victim: Victim
-    outcome: str  # 'gone', 'evicted', or the server's other answer.
+    outcome: str  # 'gone', 'evicted', NOT_NEEDED, or the server's other answer.
     result: Result = "committed"
     revision: int = 0  # Of the pod, as the server answered.
 
@@ -59,29 +72,67 @@ def budget_of(obj: Obj) -> DisruptionBudget:
 
 # The pod in the cache.
 Find = Callable[[Key], Obj | None]
+# A timestamp for conditions.
+Now = Callable[[], str]
 
 
 async def carry_out(
-    api: Api, key: Key, uid: str, preemption: Preemption, *, find: Find, now: str
+    api: Api, key: Key, uid: str, preemption: Preemption, *, find: Find, waits: Callable[[], bool], now: Now
 ) -> list[Evicted]:
-    """Nominate first, so that a reader who sees the evictions can tell which pod they were for. `api` names
+    """Nominate first, so that a reader who sees the evictions can tell which pod they were for. The answer
+    tells whether the pod still waits; `waits`: whether it does in our view, which may be older. `api` names
     the decision with each of these writes."""
     patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": preemption.node}}
-    await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
+    nominated = await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
+    if not await _may_wait(api, key, uid, nominated):
+        return [_spared(victim) for victim in preemption.victims]
     outcomes = await asyncio.gather(
-        *(_evict(api, victim, find(victim.key), now) for victim in preemption.victims)
+        *(_evict(api, victim, find(victim.key), waits, now) for victim in preemption.victims)
     )
     return [
-        Evicted(victim, *_outcome(outcome))
+        _spared(victim) if outcome is None else Evicted(victim, *_outcome(outcome))
         for victim, outcome in zip(preemption.victims, outcomes, strict=True)
     ]
 
 
-async def _evict(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
+async def _may_wait(api: Api, key: Key, uid: str, nominated: Outcome) -> bool:
+    """Whether the pod waits for a node, by the answer to its nomination, or by a read where that does not
+    tell; True if neither does."""
+    if isinstance(nominated, Committed):
+        return _is_waiting(nominated.obj, uid)
+    if isinstance(nominated, Rejected) and nominated.code == 404:
+        return False
+    try:
+        return _is_waiting(await api.get(PODS, key.namespace, key.name), uid)
+    except ApiError:
+        return True
+
+
+def _is_waiting(pod: Obj | None, uid: str) -> bool:
+    return (
+        pod is not None
+        and uid_of(pod) == uid
+        and not is_deleting(pod)
+        and not lookup(pod, "spec", "nodeName")
+    )
+
+
+def _spared(victim: Victim) -> Evicted:
+    return Evicted(victim, NOT_NEEDED, "conflict")
+
+
+async def _evict(
+    api: Api, victim: Victim, pod: Obj | None, waits: Callable[[], bool], now: Now
+) -> Outcome | None:
     """Set the condition DisruptionTarget, by which a Job may not count the end as a failure, then delete. If
-    the condition cannot be written, the pod is deleted all the same."""
+    the condition cannot be written, the pod is deleted all the same. None: nobody needs that any more."""
+    if not waits():
+        return None
     if isinstance(await _set_disruption_target(api, victim, pod, now), Conflict):
         await _set_disruption_target(api, victim, await _read(api, victim.key), now)
+    if not waits():
+        await _withdraw_disruption_target(api, victim, now)
+        return None
     return await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
 
 
@@ -92,23 +143,37 @@ async def _read(api: Api, key: Key) -> Obj | None:
         return None
 
 
-async def _set_disruption_target(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
+async def _set_disruption_target(api: Api, victim: Victim, pod: Obj | None, now: Now) -> Outcome | None:
     """Write the condition once, on the pod at the revision that was read, so that its first time stays."""
     if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, DISRUPTION_TARGET):
         return None
+    return await _write_disruption_target(api, pod, status="True", message=victim.reason, now=now)
+
+
+async def _withdraw_disruption_target(api: Api, victim: Victim, now: Now) -> None:
+    """The victim stays: it must not look evicted for ever. Nothing is written over the mark of another."""
+    for _ in range(WITHDRAW_ATTEMPTS):
+        pod = await _read(api, victim.key)
+        if pod is None or uid_of(pod) != victim.uid or is_deleting(pod):
+            return
+        mark = find_condition(conditions_of(pod), DISRUPTION_TARGET) or {}
+        if (mark.get("status"), mark.get("message")) != ("True", victim.reason):
+            return
+        outcome = await _write_disruption_target(api, pod, status="False", message=NOT_NEEDED, now=now)
+        if not isinstance(outcome, Conflict):
+            return
+
+
+async def _write_disruption_target(api: Api, pod: Obj, *, status: Status, message: str, now: Now) -> Outcome:
     conditions = set_condition(
-        [],
-        type=DISRUPTION_TARGET,
-        status="True",
-        reason="PreemptionByScheduler",
-        message=victim.reason,
-        now=now,
+        [], type=DISRUPTION_TARGET, status=status, reason="PreemptionByScheduler", message=message, now=now()
     )
-    guard = {"uid": victim.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
+    guard = {"uid": uid_of(pod), "resourceVersion": metadata(pod).get("resourceVersion")}
+    key = key_of(pod)
     return await api.patch(
         PODS,
-        victim.key.namespace,
-        victim.key.name,
+        key.namespace,
+        key.name,
         {"metadata": guard, "status": {"conditions": conditions}},
         subresource="status",
         media="application/strategic-merge-patch+json",

@@ -25,7 +25,7 @@ from fathom.schedule.decide.preempt import Preemption, Victim
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.cache_updates import CacheUpdates
 from fathom.schedule.loop.decision_records import BatchContext
-from fathom.schedule.loop.evictions import Evicted, carry_out
+from fathom.schedule.loop.evictions import NOT_NEEDED, Evicted, carry_out
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.reservations import is_due, is_gone, release, reservation_for, reserve
 from fathom.schedule.loop.state import SchedulerState
@@ -90,7 +90,6 @@ class PreemptionLoop:
             self._state.status_writer.preempted(victim.key, victim.uid, by=pod.uid, node=node, decision=id_)
 
     async def _evict_and_reserve(self, pod: PodView, preemption: Preemption, id_: str) -> None:
-        now = timestamp(self._state.clock.now_ns())
         view = self._state.caches.snapshot()
         done = await carry_out(
             self._api.with_decision(id_),
@@ -98,11 +97,15 @@ class PreemptionLoop:
             pod.uid,
             preemption,
             find=lambda key: view.get("Pod", key),
-            now=now,
+            waits=lambda: pod.uid in self._state.waiting,
+            now=lambda: timestamp(self._state.clock.now_ns()),
         )
         for evicted in done:
-            self._write_preempted(evicted.victim, pod, node=preemption.node or "", id_=id_)
+            if evicted.outcome != NOT_NEEDED:
+                self._write_preempted(evicted.victim, pod, node=preemption.node or "", id_=id_)
             self._conclude(id_, evicted)
+        if any(evicted.outcome == NOT_NEEDED for evicted in done):
+            return
         await self._reserve(
             pod.uid, preemption.node or "", id_, victims={victim.uid for victim in preemption.victims}
         )

@@ -11,15 +11,18 @@ from fathom.control.ownership import controller_of
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.accounts import node_user
+from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.decisions import decision_of
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios.objects import pod_spec, replica_set
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.process import SimProcess
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
@@ -70,14 +73,21 @@ class TheUsefulStay(Checker):
 
 
 class NobodyMakesTooMany(Checker):
-    """A ReplicaSet creates or adopts no pod beyond the most that it ever wanted. People may give it more."""
+    """A ReplicaSet creates or adopts no pod beyond the most that it ever wanted. People may give it more:
+    what its decision could not have seen does not count, for its requests may arrive long after that."""
 
     name = "children ≤ desired + surge"
     resources = frozenset({"pods", REPLICA_SETS.name})
 
     def __init__(self) -> None:
         self._most: dict[str, int] = {}  # By the owner's UID.
-        self._mine: dict[str, dict[str, None]] = {}  # Owner's UID -> UIDs of its live, matching pods.
+        # Owner's UID -> UIDs of its live, matching pods -> the revision at which somebody gave it the pod; 0
+        # where it has created or adopted that itself.
+        self._mine: dict[str, dict[str, int]] = {}
+        self._views: dict[str, int] = {}  # Id of a decision -> the newest revision of pods that it saw.
+
+    def begin(self, world: World) -> None:
+        world.engine.record_readers.append(self)
 
     def commit(self, change: Seen) -> Found:
         if change.resource != "pods":
@@ -86,19 +96,39 @@ class NobodyMakesTooMany(Checker):
                 self._most[uid] = max(wanted, self._most.get(uid, 0))
             return None
         uid = uid_of(change.new or change.old or {})
-        for pods in self._mine.values():
-            pods.pop(uid, None)
+        before = self._take_out(uid)
         reference = controller_of(change.new) if change.new is not None else None
         if change.new is None or reference is None or not is_active(change.new):
             return None
         if _app(change.new) != reference["name"]:
             return None
+        by_us = change.by in MANAGERS
         mine = self._mine.setdefault(reference["uid"], {})
-        mine[uid] = None
-        ours = change.by in MANAGERS and owner_uid(change.old or {}) != reference["uid"] and not change.late
-        if not ours or len(mine) <= self._most.get(reference["uid"], len(mine)):
+        mine[uid] = before.get(reference["uid"], 0 if by_us else change.revision)
+        ours = by_us and owner_uid(change.old or {}) != reference["uid"] and not change.late
+        count = self._could_know(change, mine)
+        if not ours or count <= self._most.get(reference["uid"], count):
             return None
-        return f"{change.by} makes {change.key.name} the {len(mine)}th pod of {reference['name']}"
+        return f"{change.by} makes {change.key.name} the {count}th pod of {reference['name']}"
+
+    def _take_out(self, uid: str) -> dict[str, int]:
+        """By owner: when it was given this pod."""
+        owners = [owner for owner, pods in self._mine.items() if uid in pods]
+        return {owner: self._mine[owner].pop(uid) for owner in owners}
+
+    def _could_know(self, change: Seen, mine: dict[str, int]) -> int:
+        """How many of the pods the ReplicaSet has made itself, or could have seen when it decided."""
+        view = self._views.get(decision_of(change) or "", change.revision)
+        return sum(given <= view for given in mine.values())
+
+    # Called by the processes' journals.
+
+    def decided(self, process: SimProcess, decision: Decision) -> None:
+        if (pods := decision.seen.get("Pod")) is not None:
+            self._views[decision.id] = max(pods.revision, pods.applied)
+
+    def concluded(self, process: SimProcess, outcome: Outcome) -> None:
+        """How a decision ends does not matter here."""
 
 
 class AvailableInTime(Checker):
