@@ -5,6 +5,7 @@ artifacts/with-tables-and-agent.incident    a killed scheduler and an agent, wit
 artifacts/with-reported-decisions.incident  Events and conditions name their decisions
 artifacts/with-silent-lists.incident        a first list that does not end is given up after some seconds
 artifacts/with-promised-bookmarks.incident  lists end with how often bookmarks come
+artifacts/with-a-watched-clock.incident     controllers notice that the wall clock is set
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ STORED = sorted(FOLDER.glob("*.incident"))
 # Files from before a change after which a recorded process decides or sends something else, on purpose. They
 # must still be read, and the first difference named.
 DECIDED_OTHERWISE = frozenset(
-    {"before-tables", "with-tables-and-agent", "with-reported-decisions", "with-silent-lists"}
+    {
+        "before-tables",
+        "with-tables-and-agent",
+        "with-reported-decisions",
+        "with-silent-lists",
+        "with-promised-bookmarks",
+    }
 )
 
 
