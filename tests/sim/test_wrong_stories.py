@@ -6,7 +6,7 @@ import pytest
 
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world.faults import AnyFault, CommitLost, Pause, Skew, SlowReply, SlowRequest
+from fathom.sim.world.faults import AnyFault, CommitLost, CrashAtWrite, Pause, Skew, SlowReply, SlowRequest
 from fathom.sim.world.scenario import RunPlan, clock_plan_of, plan_of
 
 
@@ -86,6 +86,19 @@ def test_an_agent_whose_clock_is_behind_renews_its_lease() -> None:
     plan = clock_plan_of(told, "4390")
     assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [3.0, -40.0]
     must_hold(told, plan)
+
+
+@pytest.mark.full
+def test_a_request_that_was_given_up_may_arrive_when_its_sender_is_dead() -> None:
+    """1. The create of a pod takes longer than its sender waits. 2. The sender creates the pods of the next
+    revision, and dies. 3. The pod arrives, before there is another leader."""
+    dies = CrashAtWrite(
+        at_s=14.055622,
+        target="manager-*",
+        for_s=0.5,
+        match="PATCH /apis/fathom.dev/v1alpha1/namespaces/default/workloadprogresses/",
+    )
+    holds("not-all-is-well", slow(PODS, 0.436), dies, seed="5", scale=4)
 
 
 @pytest.mark.full

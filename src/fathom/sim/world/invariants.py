@@ -46,7 +46,7 @@ class Seen(msgspec.Struct, frozen=True):
     by: str  # The process that sent the request; an API server, for its own writes.
     incarnation: int  # Of that process.
     headers: tuple[tuple[str, str], ...] = ()  # Of the request: the fence it claims, the decision.
-    late: bool = False  # The sender gave up on the request long ago, and is still running.
+    late: bool = False  # The sender gave up on the request before, and is still running or died later.
     ask: Ask | None = None  # The request; None for a server's own write.
 
     @property
@@ -115,7 +115,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         by=by.process.name,
         incarnation=by.incarnation,
         headers=by.headers,
-        late=exchange is not None and exchange.over and _is_late(exchange),
+        late=exchange is not None and _is_late(exchange),
         ask=None if exchange is None else exchange.ask,
     )
 
@@ -128,8 +128,9 @@ def place_of(key: str) -> tuple[str, Key]:
 
 
 def _is_late(exchange: Exchange) -> bool:
-    """The sender gave up on the request, and is still running."""
-    return bool(exchange.process.alive and exchange.process.incarnation == exchange.incarnation)
+    """The sender expects no answer any more, though it runs; or has died after it gave up."""
+    runs = exchange.process.alive and exchange.process.incarnation == exchange.incarnation
+    return exchange.given_up or bool(exchange.over and runs)
 
 
 class OneBinding(Checker):

@@ -41,6 +41,7 @@ class Exchange:
         "backlog",
         "broken",
         "event",
+        "given_up",
         "incarnation",
         "last_ns",
         "number",
@@ -61,6 +62,7 @@ class Exchange:
         self.server = process.server
         self.last_ns = 0  # When the last chunk arrives: later ones arrive no sooner.
         self.over = False  # The process gets no more of it: complete, given up, or partitioned.
+        self.given_up = False  # The process no longer waited for it, and was not about to end.
         self.broken = False  # The connection is gone: messages that have not arrived never will.
         self.served_by = 0  # The server's incarnation that it arrived at.
         self.source: Any = None  # The server's end of a stream, closed when the client stops reading.
@@ -155,6 +157,7 @@ class Network:
         """The process stops waiting. The request is not called back; the server of a stream is notified."""
         exchange = process.asks.pop(number, None)
         if exchange is not None:
+            exchange.given_up = not process.stopping
             self._go_dead(exchange)
 
     # Called by API servers.

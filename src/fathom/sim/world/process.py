@@ -81,6 +81,7 @@ class SimProcess:
         self.skew_ns = 0
         self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
         self.paused_until_ns = 0
+        self.stopping = False  # It was asked to end.
         self.doom_s: float | None = None  # It crashes with this input, and restarts after this time.
         self.last_write = ""  # The write at which a fault ends it, in words.
         self.state: Any = None
@@ -102,6 +103,7 @@ class SimProcess:
         self.alive = True
         self.armed_ns = FAR_NS
         self.paused_until_ns = 0
+        self.stopping = False
         self.doom_s = None
         self.last_write = ""
         self._inbox = None
@@ -204,6 +206,7 @@ class SimProcess:
 
     def signal(self, word: str) -> None:
         """As the operating system would: 'stop' asks for a graceful end."""
+        self.stopping = True
         self.deliver(Input.SIGNAL, 0, 0, word.encode())
 
     def set_clock(self, skew_ns: int) -> None:
