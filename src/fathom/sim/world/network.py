@@ -46,6 +46,7 @@ class Exchange:
         "number",
         "over",
         "process",
+        "sent_ns",
         "served_by",
         "server",
         "source",
@@ -59,6 +60,7 @@ class Exchange:
         self.ask = ask
         self.stream = stream
         self.server = process.server
+        self.sent_ns = process.world.now_ns
         self.last_ns = 0  # When the last chunk arrives: later ones arrive no sooner.
         self.over = False  # The process gets no more of it: complete, given up, or partitioned.
         self.broken = False  # The connection is gone: messages that have not arrived never will.
