@@ -22,8 +22,12 @@ from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
 from fathom.sim.scenarios.changing_hands import NobodyMakesTooMany
+<<<<<<< HEAD
 from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.world.faults import Skew
+=======
+from fathom.sim.scenarios.preempting import VictimsAreLesser
+>>>>>>> 70b085e3fc24568dabfe0677eb06fe12b4c89827
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
@@ -303,6 +307,31 @@ def test_a_job_that_is_over_while_a_pod_of_it_is_going_is_found() -> None:
     ended = {**running("p", "j"), "status": {"phase": "Failed"}}
     assert told(OverWhenNothingRuns(), came, over) == "Job j is marked finished, but p still run"
     assert told(OverWhenNothingRuns(), came, (2.0, "pods", running("p", "j"), ended), over) is None
+
+
+# Who is evicted.
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "wrong"),
+    [
+        (4.0, None),
+        (5.0, None),
+        (6.0, "scheduler-1 evicted victim while no pod of higher priority waited"),
+        (None, "scheduler-1 evicted victim while no pod of higher priority waited"),
+    ],
+)
+def test_an_eviction_is_judged_by_who_waited_when_it_was_sent(
+    sent_s: float | None, wrong: str | None
+) -> None:
+    high = {**owned("Pod", "high"), "spec": {"priority": 9}}
+    bound = {**high, "spec": {"priority": 9, "nodeName": "node-1"}}
+    victim = {**owned("Pod", "victim"), "spec": {"nodeName": "node-1"}}
+    checker = VictimsAreLesser()
+    came, was_bound = (0.0, "pods", None, high), (5.0, "pods", high, bound)
+    assert told(checker, came, was_bound) is None
+    key = Key("default", "victim")
+    assert checker.commit(Seen("pods", key, 9, victim, None, 8.0, "scheduler-1", 1, sent_s=sent_s)) == wrong
 
 
 # Pods beyond what their ReplicaSet wants.

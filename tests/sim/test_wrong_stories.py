@@ -111,6 +111,14 @@ def test_a_pod_is_available_sooner_by_a_clock_that_is_ahead() -> None:
     must_hold(told, plan)
 
 
+def test_an_eviction_that_was_sent_while_a_pod_waited_for_the_room_may_arrive_later() -> None:
+    """1. A pod of high priority waits, and its victim's eviction is sent: that takes long. 2. The pod is
+    gone. 3. The eviction arrives: nobody can call it back."""
+    pods = "DELETE /api/v1/namespaces/default/pods/"
+    late = SlowRequest(at_s=0.375, target="scheduler-*", match=pods, delay_s=6.0, for_s=30.0, times=99)
+    holds("reservations", late, seed="11", scale=14)
+
+
 def test_a_pod_that_somebody_gives_to_a_replica_set_while_it_creates_one_is_one_too_many() -> None:
     """1. A ReplicaSet lacks a pod, and sends a create: that takes long. 2. Somebody gives it another pod.
     3. The create arrives."""

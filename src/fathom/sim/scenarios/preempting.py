@@ -59,30 +59,35 @@ class NothingIsHeldForNobody(Checker):
 
 
 class VictimsAreLesser(Checker):
-    """A scheduler evicts a pod only when a pod of higher priority waits; and when settled, no pod waits that
-    preemption would let in."""
+    """A scheduler evicts a pod only when a pod of higher priority waits, or has waited when the eviction was
+    sent: that may arrive much later. And when settled, no pod waits that preemption would let in."""
 
     name = "preemption is for pods of higher priority"
 
     def __init__(self) -> None:
         self._waiting: dict[str, int] = {}  # UID -> priority.
+        # Until when, and the priority, of those that were bound or are gone.
+        self._waited: list[tuple[float, int]] = []
 
     def commit(self, change: Seen) -> Found:
         if change.resource != "pods":
             return None
         violation = self._unjustified_eviction(change)
-        for obj in (change.old, change.new):
-            if obj is not None:
-                self._waiting.pop(uid_of(obj), None)
+        uids = dict.fromkeys(uid_of(obj) for obj in (change.old, change.new) if obj is not None)
+        ended = [self._waiting.pop(uid) for uid in uids if uid in self._waiting]
         if change.new is not None and not lookup(change.new, "spec", "nodeName"):
             self._waiting[uid_of(change.new)] = _priority(change.new)
+        else:
+            self._waited += [(change.at_s, priority) for priority in ended]
         return violation
 
     def _unjustified_eviction(self, change: Seen) -> Found:
         goes = change.new is None or is_deleting(change.new)
         if change.old is None or is_deleting(change.old) or not goes or change.by not in (*SCHEDULERS, RIVAL):
             return None
-        if any(priority > _priority(change.old) for priority in self._waiting.values()):
+        sent_s = change.at_s if change.sent_s is None else change.sent_s
+        waited = (priority for until_s, priority in self._waited if until_s >= sent_s)
+        if any(priority > _priority(change.old) for priority in (*self._waiting.values(), *waited)):
             return None
         return f"{change.by} evicted {change.key.name} while no pod of higher priority waited"
 

@@ -21,6 +21,7 @@ import msgspec
 from fathom.api.resource_cache import REGISTRY
 from fathom.model.body import decode_json
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
 from fathom.store.protocol import Change
 
@@ -48,6 +49,7 @@ class Seen(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()  # Of the request: the fence it claims, the decision.
     late: bool = False  # The sender gave up on the request before, and is still running or died later.
     ask: Ask | None = None  # The request; None for a server's own write.
+    sent_s: float | None = None  # When it was sent, since the scenario began; None where that is not known.
 
     @property
     def path(self) -> str:
@@ -117,6 +119,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         headers=by.headers,
         late=exchange is not None and _is_late(exchange),
         ask=None if exchange is None else exchange.ask,
+        sent_s=None if exchange is None else _sent_s(exchange),
     )
 
 
@@ -131,6 +134,10 @@ def _is_late(exchange: Exchange) -> bool:
     """The sender expects no answer any more, though it runs; or has died after it gave up."""
     runs = exchange.process.alive and exchange.process.incarnation == exchange.incarnation
     return exchange.given_up or bool(exchange.over and runs)
+
+
+def _sent_s(exchange: Exchange) -> float:
+    return (exchange.sent_ns - exchange.process.world.began_ns) / SECOND_NS
 
 
 class OneBinding(Checker):

@@ -47,6 +47,7 @@ class Exchange:
         "number",
         "over",
         "process",
+        "sent_ns",
         "served_by",
         "server",
         "source",
@@ -60,6 +61,7 @@ class Exchange:
         self.ask = ask
         self.stream = stream
         self.server = process.server
+        self.sent_ns = process.world.now_ns
         self.last_ns = 0  # When the last chunk arrives: later ones arrive no sooner.
         self.over = False  # The process gets no more of it: complete, given up, or partitioned.
         self.given_up = False  # The process no longer waited for it, and was not about to end.
