@@ -22,12 +22,9 @@ from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
 from fathom.sim.scenarios.changing_hands import NobodyMakesTooMany
-<<<<<<< HEAD
 from fathom.sim.scenarios.nodes import at_rest
-from fathom.sim.world.faults import Skew
-=======
 from fathom.sim.scenarios.preempting import VictimsAreLesser
->>>>>>> 70b085e3fc24568dabfe0677eb06fe12b4c89827
+from fathom.sim.world.faults import Skew
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
