@@ -30,6 +30,7 @@ from fathom.sim.world.faults import (
     Pause,
     Skew,
     SlowCommit,
+    SlowRequest,
     StaleServer,
     Stop,
     StopAtWrite,
@@ -355,6 +356,19 @@ def test_a_pod_that_becomes_ready_between_the_mark_of_its_eviction_and_its_delet
 
     slow = SlowCommit(at_s=4.0, target="api-2", times=2, delay_s=1.0)  # The mark's, and the deletion's.
     passes(story(eviction, servers=2), [slow])
+
+
+@pytest.mark.full
+def test_revisions_whose_creates_arrive_late_do_not_run_beside_each_other() -> None:
+    """1. The create of a ReplicaSet takes longer than its sender waits, and the template changes. 2. The next
+    ReplicaSet is created, and its sender dies. 3. Both are there, and pods of both are created."""
+    match = "POST /apis/apps/v1/namespaces/default/replicasets"
+    faults = (
+        SlowRequest(at_s=0.10465, target="manager-*", match=match, delay_s=16.0),
+        CrashAtWrite(at_s=5.785, target="manager-*", match=match, for_s=0.5),
+    )
+    plan = RunPlan(scenario="not-all-is-well", seed="3", strategy="lineage", faults=faults, scale=3)
+    must_hold(SCENARIOS["not-all-is-well"], plan)
 
 
 @pytest.mark.full
