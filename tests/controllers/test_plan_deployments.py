@@ -311,7 +311,13 @@ def test_recreate_makes_nothing_new_before_the_last_old_pod_is_gone() -> None:
     going = planned(owner, empty, running={uid_of(empty): 1})
     assert (going.creates, going.patches) == ((), ())
     gone = planned(owner, empty, running={uid_of(empty): 0})
-    assert gone.creates[0].obj["spec"]["replicas"] == 2
+    # Its pods come when it is known to be there, beside no pod of another.
+    assert gone.creates[0].obj["spec"]["replicas"] == 0
+    new, noted = (
+        revision(owner, "2", 0, number=2),
+        {**owner, "metadata": meta("web", annotations={REVISION: "2"})},
+    )
+    assert sizes(planned(noted, empty, new, running={uid_of(empty): 0})) == {"web-h2": 2}
 
 
 @pytest.mark.parametrize("available", [4, 2, 0])

@@ -369,6 +369,19 @@ def test_a_heartbeat_that_has_the_time_of_the_one_before_is_made_again() -> None
 
 
 @pytest.mark.full
+def test_revisions_whose_creates_arrive_late_do_not_run_beside_each_other() -> None:
+    """1. The create of a ReplicaSet takes longer than its sender waits, and the template changes. 2. The next
+    ReplicaSet is created, and its sender dies. 3. Both are there, and pods of both are created."""
+    match = "POST /apis/apps/v1/namespaces/default/replicasets"
+    faults = (
+        SlowRequest(at_s=0.10465, target="manager-*", match=match, delay_s=16.0),
+        CrashAtWrite(at_s=5.785, target="manager-*", match=match, for_s=0.5),
+    )
+    plan = RunPlan(scenario="not-all-is-well", seed="3", strategy="lineage", faults=faults, scale=3)
+    must_hold(SCENARIOS["not-all-is-well"], plan)
+
+
+@pytest.mark.full
 def test_a_read_need_not_have_a_commit_that_its_server_has_no_answer_to() -> None:
     """1. The store commits a change, and its answer to the only server is slow. 2. A controller asks the
     server for its revision. 3. Nobody was told of the change: the controller's view may be without it."""

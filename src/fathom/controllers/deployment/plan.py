@@ -223,7 +223,10 @@ def _make_new(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
         status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
         return _Steps(statuses=(status,), why=f"the ReplicaSet name {name} is taken")
     notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
-    replica_set = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets, facts), notes=notes)
+    # 1. The create of a ReplicaSet is late, and the template changes. 2. The next one is created. 3. Both are
+    # there. Where no two revisions may run at once, each begins without pods, and only the newest gets some.
+    size = _new_size(deployment, sets, facts) if is_rolling(deployment) else 0
+    replica_set = set_of(deployment, hash_=hash_, replicas=size, notes=notes)
     return _Steps(creates=(Create("ReplicaSet", replica_set),), why=f"create the new revision {name}")
 
 
