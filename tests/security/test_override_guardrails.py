@@ -495,6 +495,7 @@ def test_where_controllers_run_nobody_takes_the_proof_away(tmp_path: Path) -> No
         bare = {"metadata": {"finalizers": None}}
         refused = await api.patch(f"{MINE}/soon", bare)
         assert (refused.status, "the controllers run" in message(refused)) == (403, True)
+        assert (await api.delete(f"{MINE}/soon")).status == 200
         for reason, code in (("Ended", 403), ("Undoing", 403), ("Residue", 200)):
             proof = {"type": "RepairComplete", "status": "False", "reason": reason, "observedGeneration": 1}
             reported = await api.patch(f"{MINE}/soon/status", {"status": {"conditions": [proof]}})
