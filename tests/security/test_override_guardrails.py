@@ -497,7 +497,7 @@ def test_where_controllers_run_nobody_takes_the_proof_away(tmp_path: Path) -> No
         assert (refused.status, "the controllers run" in message(refused)) == (403, True)
         assert (await api.delete(f"{MINE}/soon")).status == 200
         for reason, code in (("Ended", 403), ("Undoing", 403), ("Residue", 200)):
-            proof = {"type": "RepairComplete", "status": "False", "reason": reason, "observedGeneration": 1}
+            proof = {"type": "RepairComplete", "status": "False", "reason": reason, "observedGeneration": 2}
             reported = await api.patch(f"{MINE}/soon/status", {"status": {"conditions": [proof]}})
             assert (reported.status, (await api.patch(f"{MINE}/soon", bare)).status) == (200, code)
         assert (await api.patch(f"{MINE}/later", bare)).status == 403

@@ -49,18 +49,22 @@ def test_an_override_is_created_with_its_finalizer_and_stays_when_it_is_deleted(
 
 def test_the_end_of_an_override_is_not_proven_before_it_has_ended(tmp_path: Path) -> None:
     """A controller whose clock is ahead would: the override goes on acting, and the proof is false."""
-    proven = {"type": "RepairComplete", "status": "True", "reason": "NothingLeft", "observedGeneration": 1}
+
+    def said(generation: int) -> Obj:
+        proven = {"type": "RepairComplete", "status": "True", "reason": "NothingLeft"}
+        conditions = [{**proven, "observedGeneration": generation}]
+        return {"status": {"active": False, "conditions": conditions}}
 
     async def story(api: Api) -> None:
         await api.post(OVERRIDES, override("calm"))
-        said = {"status": {"active": False, "conditions": [proven]}}
-        early = await api.patch(f"{OVERRIDES}/calm/status", said)
+        early = await api.patch(f"{OVERRIDES}/calm/status", said(1))
         assert (early.status, early.obj["reason"]) == (409, "Conflict")
         assert "has not ended by the API server's clock" in early.obj["message"]
         seen = await api.patch(f"{OVERRIDES}/calm/status", {"status": {"observedGeneration": 1}})
         assert seen.status == 200, "other reports are written"
-        await api.delete(f"{OVERRIDES}/calm")
-        assert (await api.patch(f"{OVERRIDES}/calm/status", said)).status == 200
+        deleted = (await api.delete(f"{OVERRIDES}/calm")).obj
+        proven = said(deleted["metadata"]["generation"])
+        assert (await api.patch(f"{OVERRIDES}/calm/status", proven)).status == 200
 
     tell(story, tmp_path)
 
