@@ -152,3 +152,10 @@ def test_a_lease_is_judged_when_the_clock_of_its_agent_is_right_again() -> None:
     story came to rest without setting the clock right: the lease seemed to be old."""
     told = SCENARIOS["stopped-while-unheard"]
     must_hold(told, clock_plan_of(told, "2"))
+
+
+def test_a_cache_need_not_have_a_commit_whose_answer_is_slow() -> None:
+    """1. The store commits a pod's deletion, and the only server gets its turn two seconds later. 2. Until
+    then it knows of no commit, and its bookmarks say so."""
+    told = SCENARIOS["replicas-seen-late"]
+    must_hold(told, plan_of(told, "35", "pct"))

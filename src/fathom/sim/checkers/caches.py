@@ -127,15 +127,17 @@ class CacheInspector:
 
     def check_ages(self) -> None:
         """A cache that says it was as new as the store two seconds ago has every change that was made before.
-        A server that is alone does not ask the store: a commit that no answer came to may be in it."""
+        A server that is alone does not ask the store: a commit that no answer came to, or not yet, may be in
+        it."""
         if self.caches is None or self._is_alone_and_had(LATE_COMMITS):
             return
+        slack_s = ANSWER_S if self._is_alone() else ROUNDING_S
         view = self.caches.snapshot_at(self._engine.now_ns / SECOND_NS)
         for kind in self.caches.kinds:
             scope, age_s = self.caches.scope(kind), view.age(kind)
             if scope.selects or scope.namespace or not view.synced(kind):
                 continue
-            had = self._checker.newest_at(scope.resource.name, self._engine.since_s - age_s - ROUNDING_S)
+            had = self._checker.newest_at(scope.resource.name, self._engine.since_s - age_s - slack_s)
             has = view.revision(kind)
             if has < had:
                 what = f"the cache of {kind} says that it was current {age_s:.1f} s ago"
