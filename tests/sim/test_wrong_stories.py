@@ -159,3 +159,9 @@ def test_a_cache_need_not_have_a_commit_whose_answer_is_slow() -> None:
     then it knows of no commit, and its bookmarks say so."""
     told = SCENARIOS["replicas-seen-late"]
     must_hold(told, plan_of(told, "35", "pct"))
+
+
+@pytest.mark.parametrize("seed", ["1229", "2109"])
+def test_a_manager_whose_clock_is_ahead_honours_an_override_for_a_shorter_time(seed: str) -> None:
+    told = SCENARIOS["rollouts-end"]
+    must_hold(told, clock_plan_of(told, seed))

@@ -47,7 +47,15 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, NODE), kinds=KINDS, seconds=60, most=6, without=("skew",)), checkers=checkers
+    Menu(
+        processes=(*MANAGERS, NODE),
+        kinds=KINDS,
+        seconds=60,
+        most=6,
+        without=("skew",),
+        clocks=(NODE,),  # By the managers' clocks the override ends.
+    ),
+    checkers=checkers,
 )
 async def rollouts_end(world: World) -> None:
     """Rollouts complete, go back by hand or automatically, exceed their deadline or are paused by an
