@@ -37,7 +37,7 @@ from fathom.sim.world.faults import (
     Stop,
     StopAtWrite,
 )
-from fathom.sim.world.scenario import RunPlan, plan_of
+from fathom.sim.world.scenario import RunPlan, clock_plan_of, plan_of
 from fathom.sim.world.world import World
 
 
@@ -415,3 +415,9 @@ def test_nobody_is_evicted_for_a_pod_that_is_deleted_while_its_victim_is_marked(
     )
     plan = RunPlan(scenario="reservations", seed="4000", strategy="lineage", faults=faults, scale=11)
     must_hold(SCENARIOS["reservations"], plan)
+
+
+def test_a_pod_that_becomes_ready_while_an_override_drains_its_node_may_be_the_last_healthy_one() -> None:
+    """1. A pod is not ready, so it may go. 2. It becomes ready. 3. The eviction arrives."""
+    told = SCENARIOS["approval-races-edit"]
+    must_hold(told, clock_plan_of(told, "2219"))

@@ -368,11 +368,12 @@ async def _sent(api: Api, action: Action, kind: WatchedKind) -> Outcome:
 
 def _eviction(action: Evict) -> Obj:
     notes = {"annotations": {MADE_BY: action.override}} if action.override else {}
+    revision = {"resourceVersion": action.target.revision} if action.as_read else {}
     return {
         "kind": "Eviction",
         "apiVersion": "policy/v1",
         "metadata": {"namespace": action.target.key.namespace, "name": action.target.key.name, **notes},
-        "deleteOptions": {"preconditions": {"uid": action.target.uid}},
+        "deleteOptions": {"preconditions": {"uid": action.target.uid, **revision}},
     }
 
 

@@ -83,6 +83,7 @@ class Evict(msgspec.Struct, frozen=True):
     verb: ClassVar[str] = "evict"
     target: Target
     override: str = ""  # The override that asks for it, NAMESPACE/NAME@UID: the server writes it on the pod.
+    as_read: bool = False  # Only at the revision that was read: it was chosen for its state then.
 
     @property
     def line(self) -> str:

@@ -23,7 +23,8 @@ Siblings = Mapping[str, Sequence[Obj]]
 def next_evictions(
     pods: Sequence[Obj], siblings: Siblings, refused: Mapping[str, str], *, override: str
 ) -> tuple[Evict, ...]:
-    """`pods` have to go; `siblings` are all pods of their controllers."""
+    """`pods` have to go; `siblings` are all pods of their controllers. One that is not ready may go although
+    it is the only one; if it becomes ready meanwhile, it may not."""
     leaving = sum(is_deleting(pod) and not has_ended(pod) for pod in pods)
     chosen: dict[str, Obj] = {}
     for pod in sorted(pods, key=key_of):
@@ -31,7 +32,7 @@ def next_evictions(
             break
         if is_active(pod) and not _stays(pod, siblings, chosen) and uid_of(pod) not in refused:
             chosen[uid_of(pod)] = pod
-    return tuple(Evict(target("Pod", pod), override) for pod in chosen.values())
+    return tuple(Evict(target("Pod", pod), override, as_read=not is_ready(pod)) for pod in chosen.values())
 
 
 def staying(pods: Sequence[Obj], siblings: Siblings, refused: Mapping[str, str]) -> dict[str, str]:
