@@ -64,17 +64,16 @@ async def evict(core: Core, call: Call) -> Response:
     check_preconditions(pod, options, resource=call.kind.resource, revision=entry.revision)
     budget = _budget_of(core, call, pod)
     dry = call.dry_run or bool(options.dry_run)
-    free = budget is None or goes_free(pod, budget)
-    if budget is not None and not free:
-        if dry:
-            take_disruption(budget, str(metadata(pod)["name"]), now="")
-        else:
-            await _take(core, call, str(metadata(budget)["name"]))
+    free = budget is not None and goes_free(pod, budget)
+    charged, uncharged = (None, budget) if free else (budget, None)
     if dry:
+        if charged is not None:
+            take_disruption(charged, str(metadata(pod)["name"]), now="")
         written = await remove(core, call, options)
     else:
-        free_of, by = budget if free else None, _override_of(call, eviction)
-        written = await _remove_charged(core, call, options, free_of, by=by)
+        if charged is not None:
+            await _take(core, call, str(metadata(charged)["name"]))
+        written = await _remove_charged(core, call, options, uncharged, by=_override_of(call, eviction))
     # As of a deletion: the revision is that of the commit.
     revision = metadata(written.obj).get("resourceVersion")
     meta = {"resourceVersion": revision} if revision and not dry else {}
@@ -88,32 +87,36 @@ def _override_of(call: Call, eviction: _Eviction) -> str:
     return annotations.get(MADE_BY, "") if is_own(call.caller.user) else ""
 
 
-class _CountsNow(Exception):
-    """The pod disrupts something by now, and this budget has not been charged."""
-
-    def __init__(self, budget: str) -> None:
-        super().__init__(budget)
-        self.budget = budget
+class _MustBeCharged(Exception):
+    """The pod disrupts something by now, and its budget has not been charged."""
 
 
 async def _remove_charged(
-    core: Core, call: Call, options: DeleteOptions, free_of: Obj | None, *, by: str
+    core: Core, call: Call, options: DeleteOptions, uncharged: Obj | None, *, by: str
 ) -> Written:
-    """Mark the pod, and delete it. `free_of`: the budget that was not charged for it.
+    """Mark the pod, and delete it. `uncharged`: its budget, if that was not charged.
     1. A pod has not started, so nothing is charged. 2. It becomes ready. 3. It is evicted. So it is judged
     again by each of the two commits."""
+    if uncharged is None:
+        return await _mark_and_remove(core, call, options, None, by=by)
+    budget = uncharged
 
     def check(pod: Obj) -> None:
-        if free_of is not None and not goes_free(pod, free_of):
-            raise _CountsNow(str(metadata(free_of)["name"]))
+        if not goes_free(pod, budget):
+            raise _MustBeCharged
 
     try:
-        expected = await _mark(core, call, options, check, by=by)
-        return await remove(core, call, expected, check=check)
-    except _CountsNow as error:
-        await _take(core, call, error.budget)
-        expected = await _mark(core, call, options, None, by=by)
-        return await remove(core, call, expected)
+        return await _mark_and_remove(core, call, options, check, by=by)
+    except _MustBeCharged:
+        await _take(core, call, str(metadata(budget)["name"]))
+        return await _mark_and_remove(core, call, options, None, by=by)
+
+
+async def _mark_and_remove(
+    core: Core, call: Call, options: DeleteOptions, check: Check | None, *, by: str
+) -> Written:
+    expected = await _mark(core, call, options, check, by=by)
+    return await remove(core, call, expected, check=check)
 
 
 async def _mark(

@@ -45,7 +45,7 @@ FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 # The agent may write the pod's status at any time, but not each time.
 WITHDRAW_ATTEMPTS = 3
 
-NOT_NEEDED = "stays: the pod that was to have its room does not wait any more"
+NOT_NEEDED = "not evicted: the pod that was to get its room does not wait any more"
 
 
 class Evicted(msgspec.Struct, frozen=True):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ROUNDED_S = 2.0
 # The cache from which a status was computed may be this old.
 LATELY_S = 60.0
-LONG_AGO_S = NEVER_S = -1e9
+LONG_AGO_S = -1e9
+NEVER_S = -1e9
 
 
 class _Pod(msgspec.Struct):

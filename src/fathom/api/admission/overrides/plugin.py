@@ -43,7 +43,6 @@ from fathom.kinds.scheduler_override import (
     BlastRadius,
     SchedulerOverride,
     changes_of,
-    expiry_ns,
     override_active,
 )
 from fathom.kinds.shape import GROUP, VERSION, read
@@ -156,9 +155,7 @@ class SchedulerOverrides(Plugin):
         """What has ended stays ended: its effects may be undone already."""
         if attempt.old is None:
             return
-        old = read(SchedulerOverride, attempt.old)
-        ends_ns = expiry_ns(old)
-        if old.metadata.deletion_timestamp or (ends_ns is not None and self._clock.now_ns() >= ends_ns):
+        if has_ended(read(SchedulerOverride, attempt.old), self._clock.now_ns()):
             raise refused(attempt, "the override has ended: create another")
 
     def _check_end(self, attempt: WriteAttempt) -> None:

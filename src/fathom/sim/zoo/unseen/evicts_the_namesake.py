@@ -3,16 +3,16 @@ instead."""
 
 from __future__ import annotations
 
-from fathom.api.subresources.eviction import _remove_charged
+from fathom.api.subresources.eviction import _mark_and_remove
 from fathom.sim.zoo import rewrite
 
 ROOM = "api"
 
 rewrite(
-    _remove_charged,
-    "        return await remove(core, call, expected, check=check)",
+    _mark_and_remove,
+    "    return await remove(core, call, expected, check=check)",
     (
-        "        expected = msgspec.structs.replace(expected, preconditions=None)\n"
-        "        return await remove(core, call, expected, check=check)"
+        "    expected = msgspec.structs.replace(expected, preconditions=None)\n"
+        "    return await remove(core, call, expected, check=check)"
     ),
 )
