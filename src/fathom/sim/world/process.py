@@ -223,25 +223,19 @@ class SimProcess:
         if trace.log is not None:
             payload = way[-1] if kind in WITH_PAYLOAD else b""
             trace.log.append((now_ns, self.name, int(kind), number, checksum(payload)))
+        # Not free: for example, a scenario that stops a process is handling its own input.
+        was_free, world.free = world.free, False
         try:
-            deadline_ns = self._worked_on(now_ns, way)
+            deadline_ns = (self.domain.step if was_free else self.domain.input)(now_ns, *way)
         except Exception as error:  # Raised by the loop itself or by the `Entry` call, not by a task.
             world.could_not_go_on(self, error)
             deadline_ns = self.domain.next_deadline_ns()
+        finally:
+            world.free = was_free
         if self.doom_s is not None:
             world.crash(self, self.doom_s)
         elif deadline_ns is not None and deadline_ns < self.armed_ns:
             self._arm(deadline_ns)
-
-    def _worked_on(self, now_ns: int, way: tuple[Any, ...]) -> int | None:
-        world = self.world
-        if not world.free:  # For example, a scenario that stops a process is handling its own input.
-            return self.domain.input(now_ns, *way)
-        world.free = False
-        try:
-            return self.domain.step(now_ns, *way)
-        finally:
-            world.free = True
 
 
 class _Wire:

@@ -169,11 +169,14 @@ class SimServer:
             self._network.reply(exchange, 503, refused, fault)
             return
         world = self._process.world
-        world.overheard(lambda listener: listener.arrived(exchange))
+        listeners = world.listeners
+        if listeners:
+            world.overheard(lambda listener: listener.arrived(exchange))
         shares = exchange.process.shares and not world.codec
         answer = await self.parts.server.handle(_request(exchange, shares=shares))
         body = answer.body if isinstance(answer, Response) else b""
-        world.overheard(lambda listener: listener.answered(exchange, answer.status, body))
+        if listeners:
+            world.overheard(lambda listener: listener.answered(exchange, answer.status, body))
         assert not isinstance(answer, UpgradeResponse)  # Our agents refuse to be connected to.
         if isinstance(answer, Response):
             self._network.reply(exchange, answer.status, answer.body, fault)
@@ -181,7 +184,8 @@ class SimServer:
         source = exchange.source = answer.source
         self._network.reply(exchange, answer.status, b"", fault)
         while not exchange.over and (chunk := await source.next()) is not None:
-            self._overheard(exchange, chunk)
+            if listeners:
+                self._overheard(exchange, chunk)
             self._network.chunk(exchange, chunk)
             if world.drip_s:
                 await asyncio.sleep(world.drip_s)
