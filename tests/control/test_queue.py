@@ -210,10 +210,11 @@ def test_the_earliest_of_several_delays_counts() -> None:
     assert len(queue) == 0
 
 
-def test_keys_that_wait_for_a_time_can_be_made_due_and_retries_keep_their_backoff() -> None:
+def test_keys_that_wait_for_a_time_of_day_can_be_made_due_and_others_go_on_waiting() -> None:
     stage = Stage()
     queue = started(stage)
-    stage.do(lambda: queue.add_after("waits", 60.0, WakeCause("timer", "it is due")))
+    stage.do(lambda: queue.add_after("waits", 60.0, WakeCause("timer", "it is due"), by_clock=True))
+    stage.do(lambda: queue.add_after("measured", 60.0, WakeCause("timer", "a minute has passed")))
     stage.do(lambda: queue.add_after("failed", 60.0, WakeCause("retry", "Broken")))
     stage.do(lambda: queue.look_again(WakeCause("timer", "the wall clock was set")))
     assert queue.order() == ["waits"]
@@ -222,7 +223,7 @@ def test_keys_that_wait_for_a_time_can_be_made_due_and_retries_keep_their_backof
     assert taken.cause.detail == "the wall clock was set"
     stage.do(lambda: queue.done("waits"))
     stage.wait(61)
-    assert queue.order() == ["failed"], "and the other one's timer is gone"
+    assert queue.order() == ["measured", "failed"], "and the timer of what was made due is gone"
 
 
 def fail_all_the_way(stage: Stage, queue: WorkQueue[str], intent: str = "1") -> list[RetryTrouble]:

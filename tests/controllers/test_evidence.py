@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -18,6 +19,7 @@ from fathom.controllers.node_health.evidence import (
     NodeState,
     Verdict,
     assess,
+    next_limit_s,
 )
 from fathom.model.times import SECOND_NS
 
@@ -275,3 +277,21 @@ def _seen(stand: BrakeState, since_ns: int | None, now_ns: int) -> BrakeState:
         stand.evicted_ns,
         silent_ns if silent_s >= 20 else None,
     )
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "status_s", "next_s"),
+    [
+        (0, 0, 20.0),
+        (19.9996, 0, 0.001),  # Rounded up: a look that comes too early would find nothing.
+        (20, 10, 10.0),
+        (45, 45, 30.0),
+        (299, 299, 1.0),
+        (0, 4000, 20.0),
+        (4000, 4000, math.inf),
+    ],
+)
+def test_a_silent_node_is_looked_at_when_its_silence_counts(
+    lease_s: float, status_s: float, next_s: float
+) -> None:
+    assert next_limit_s(heard(lease_s, status_s), now_ns=NOW) == next_s

@@ -278,7 +278,8 @@ class Loop:
         self._reported_ns.pop(key, None)
         self.queue.done(key)
         if reconciled.after_s is not None:
-            self.queue.add_after(key, reconciled.after_s, WakeCause("timer", reconciled.why))
+            cause = WakeCause("timer", reconciled.why)
+            self.queue.add_after(key, reconciled.after_s, cause, by_clock=reconciled.by_clock)
 
     async def _failed(self, key: Key, failure: Failure) -> str:
         self._held.pop(key, None)

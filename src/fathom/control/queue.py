@@ -75,6 +75,7 @@ class _Later(msgspec.Struct, frozen=True):
     cause: WakeCause
     priority: int
     timer: asyncio.TimerHandle
+    by_clock: bool  # Due at a time of day.
 
 
 class WorkQueue(Generic[K]):
@@ -132,8 +133,16 @@ class WorkQueue(Generic[K]):
         self._metrics.added(len(self._lines))
         return True
 
-    def add_after(self, key: K, delay_s: float, cause: WakeCause = UNSTATED, *, priority: int = 0) -> bool:
-        """The earliest of several delays counts."""
+    def add_after(
+        self,
+        key: K,
+        delay_s: float,
+        cause: WakeCause = UNSTATED,
+        *,
+        priority: int = 0,
+        by_clock: bool = False,
+    ) -> bool:
+        """The earliest of several delays counts. `by_clock`: it was reckoned from a time of day."""
         if delay_s <= 0:
             return self.add(key, cause, priority=priority)
         if self._closed or not self._has_room(key):
@@ -145,13 +154,13 @@ class WorkQueue(Generic[K]):
                 return True
             later.timer.cancel()
         timer = asyncio.get_running_loop().call_later(delay_s, self._due, key)
-        self._later[key] = _Later(when_ns, cause, priority, timer)
+        self._later[key] = _Later(when_ns, cause, priority, timer, by_clock)
         return True
 
     def look_again(self, cause: WakeCause) -> None:
-        """Every key that waits for a time is due now; retries keep their backoff."""
+        """Every key that waits for a time of day is due now; durations and backoffs stay as they are."""
         for key, later in tuple(self._later.items()):
-            if later.cause.kind == "timer":
+            if later.by_clock:
                 later.timer.cancel()
                 del self._later[key]
                 self.add(key, cause, priority=later.priority)

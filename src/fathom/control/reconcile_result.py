@@ -33,6 +33,8 @@ class ReconcileResult(msgspec.Struct, frozen=True):
     after_s: float | None = None  # None: when something changes.
     why: str = ""  # What the timer is for.
     failure: Failure | None = None
+    # It may wait for a time of day: the pass comes at once if the wall clock is set. False: for a duration.
+    by_clock: bool = True
 
     @classmethod
     def never(cls) -> ReconcileResult:
@@ -49,8 +51,10 @@ class ReconcileResult(msgspec.Struct, frozen=True):
         return cls(failure=Failure(reason, message))
 
     @classmethod
-    def after(cls, applied: AppliedPlan, *, in_s: float | None = None, why: str = "") -> ReconcileResult:
+    def after(
+        cls, applied: AppliedPlan, *, in_s: float | None = None, why: str = "", by_clock: bool = True
+    ) -> ReconcileResult:
         """The result that follows from an applied plan; if it succeeded, look again after `in_s`."""
         if applied.failure is not None:
             return cls(failure=applied.failure)
-        return cls(in_s, why)
+        return cls(in_s, why, by_clock=by_clock)

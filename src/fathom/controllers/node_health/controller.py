@@ -29,6 +29,7 @@ from fathom.controllers.node_health.evidence import (
     NodeReport,
     NodeState,
     assess,
+    next_limit_s,
 )
 from fathom.controllers.node_health.gateway_reports import GatewayReports
 from fathom.controllers.node_health.plan import (
@@ -138,7 +139,8 @@ class Nodes:
         if node is None:
             self._forget(key.name)
             return ReconcileResult.never()
-        assessment = self._assessed(view, node, now_ns)
+        heard = self._heard(view, node, now_ns)
+        assessment = assess(heard, now_ns=now_ns, limits=self._limits)
         self._collect_other_evidence(view, key.name, assessment.state, now_ns)
         allowed = self._held(node, self._permit(view, node, assessment, now_ns))
         held = HeldBack(allowed.reason, allowed.said) if allowed.said else None
@@ -146,10 +148,9 @@ class Nodes:
         plan = msgspec.structs.replace(plan, considered=_brake_limits(view, decisive=bool(allowed.said)))
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or assessment.spared:
-            is_unhealthy = assessment.state > NodeState.HEALTHY
-            return ReconcileResult.after(
-                applied, in_s=ILL_S if is_unhealthy else WELL_S, why="check heartbeats again"
-            )
+            look_s = ILL_S if assessment.state > NodeState.HEALTHY else WELL_S
+            next_s = min(look_s, next_limit_s(heard, now_ns=now_ns, limits=self._limits))
+            return ReconcileResult.after(applied, in_s=next_s, why="check heartbeats again", by_clock=False)
         return await self._take_out_of_service(key)
 
     async def _take_out_of_service(self, key: Key) -> ReconcileResult:
@@ -158,9 +159,8 @@ class Nodes:
         statuses = plan_out_of_service(pods, now=self._kit.now())[:PODS_AT_ONCE]
         why = "the node is unreachable" if statuses else ""
         applied = await self._kit.apply(key, Plan(statuses=statuses, needs=NEEDS, why=why), seen=view)
-        return ReconcileResult.after(
-            applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="check heartbeats again"
-        )
+        wait_s = ILL_S if len(statuses) < PODS_AT_ONCE else 0.1
+        return ReconcileResult.after(applied, in_s=wait_s, why="check heartbeats again", by_clock=False)
 
     def _forget(self, name: str) -> None:
         self._last_heartbeats.pop(name, None)
@@ -170,18 +170,17 @@ class Nodes:
 
     # Heartbeats.
 
-    def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
+    def _heard(self, view: Snapshot, node: Obj, now_ns: int) -> HeartbeatTimes:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
             self._stale_view_ns = now_ns
         last = self._note_heartbeats(view, node, now_ns)
-        heard = HeartbeatTimes(
+        return HeartbeatTimes(
             max(last.lease_ns, self._stale_view_ns),
             max(last.status_ns, self._stale_view_ns),
             self._reports(node, now_ns),
             renewed_ns=last.renewed_ns,
             before=state_of(node),
         )
-        return assess(heard, now_ns=now_ns, limits=self._limits)
 
     def _note_heartbeats(self, view: Snapshot, node: Obj, now_ns: int) -> _LastHeartbeats:
         name = key_of(node).name
@@ -244,7 +243,7 @@ class Nodes:
         """By the current evidence; for a node without recorded heartbeats, by its conditions."""
         if key_of(node).name not in self._last_heartbeats:
             return self._brake_state_of(node, state_of(node), now_ns)
-        assessment = self._assessed(view, node, now_ns)
+        assessment = assess(self._heard(view, node, now_ns), now_ns=now_ns, limits=self._limits)
         return self._brake_state_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
 
     def _silent_ns(self, node: Obj, assessment: Assessment) -> int | None:

@@ -18,11 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from math import ceil, inf
 from typing import Literal
 
 import msgspec
 
 from fathom.model.times import SECOND_NS
+
+MILLISECOND_NS = 1_000_000
 
 
 class NodeState(IntEnum):
@@ -269,6 +272,15 @@ def assess(heard: HeartbeatTimes, *, now_ns: int, limits: EvidenceLimits = Evide
         state = max(state, min(heard.before, NodeState.UNREACHABLE) if alive else heard.before)
     spared = alive[0].words if alive and state == NodeState.UNREACHABLE else ""
     return Assessment(state, _evidence(lease_s, status_s, gone, limits), spared)
+
+
+def next_limit_s(heard: HeartbeatTimes, *, now_ns: int, limits: EvidenceLimits = EvidenceLimits()) -> float:  # noqa: B008  # Frozen.
+    """When silence may change the assessment next, rounded up to milliseconds; infinite if it cannot."""
+    silences_ns = (now_ns - heard.lease_ns, now_ns - heard.status_ns)
+    limits_s = (limits.suspect_s, limits.unreachable_s, limits.confirmed_s, limits.silent_s)
+    limits_ns = [round(limit_s * SECOND_NS) for limit_s in limits_s]
+    later_ns = [limit - silence for silence in silences_ns for limit in limits_ns if limit > silence]
+    return ceil(min(later_ns) / MILLISECOND_NS) / 1000 if later_ns else inf
 
 
 def _evidence(
