@@ -243,6 +243,36 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
     assert condition.time == micro_timestamp(at(11.6)), "not before any write that can have changed it"
 
 
+def test_a_condition_follows_the_write_that_set_it_even_if_that_came_late() -> None:
+    """Its request took sixteen seconds. An earlier write may have set all conditions, and set only one."""
+    conditions = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"},
+        {"type": "Started", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"},
+    ]
+    pod = thing(
+        POD,
+        owner="ReplicaSet",
+        revision=918961,
+        spec={"nodeName": "node-c12"},
+        status={"conditions": conditions},
+    )
+    in_time = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions",),
+    )  # fmt: skip
+    late = msgspec.structs.replace(
+        in_time, id="audit-y", revision=918961, time=micro_timestamp(at(28)),
+        changed=("status.conditions[type=Started]",),
+    )  # fmt: skip
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, in_time, late)), WHOLE)
+    causes = {edge.effect.split(":")[2]: edge.cause for edge in timeline.edges if "condition:" in edge.effect}
+    assert causes == {
+        "Ready": f"write:918960:pods/{SPACE}/{POD}",
+        "Started": f"write:918961:pods/{SPACE}/{POD}",
+    }
+
+
 def condition_written_twice(first: str, second: str) -> Entry:
     """Its entry, where two writes changed these fields of the pod's status."""
     limited = {
