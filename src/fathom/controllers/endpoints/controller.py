@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from fathom.cache.indexes import STANDARD
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
 from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import NODE, POD, SERVICE, OwnedBy, Primary, Related, View, Watch, WatchedKind
-from fathom.controllers.adoption import FOR_CHILDREN
+from fathom.controllers.adoption import FOR_CHILDREN, owner_key
 from fathom.controllers.endpoints.plan import plan_endpoints, plan_slices, selects
 from fathom.controllers.endpoints.plan_mirroring import plan_mirror
 from fathom.model.declared import Reads, Writes
@@ -20,6 +21,7 @@ from fathom.model.well_known import ZONE_LABEL
 
 ENDPOINTS = WatchedKind("Endpoints", Resource("", "v1", "endpoints"))
 ENDPOINT_SLICE = WatchedKind("EndpointSlice", SLICES)
+ON_NODES = "nodes"
 
 
 def _services_of(pod: Obj, view: View) -> Iterable[Key]:
@@ -31,8 +33,36 @@ def _namesake(obj: Obj, view: View) -> Iterable[Key]:
     return (key_of(obj),)
 
 
+def _nodes_of(endpoint_slice: Obj) -> tuple[str, ...]:
+    """An index: the nodes of its endpoints."""
+    nodes = (endpoint.get("nodeName") for endpoint in endpoint_slice.get("endpoints") or ())
+    return tuple(dict.fromkeys(node for node in nodes if isinstance(node, str)))
+
+
+def _services_with_another_zone(node: Obj, view: View) -> Iterable[Key]:
+    """Those with endpoints on the node that name another zone: a node, or its label, may come after them."""
+    snapshot, key = view(), key_of(node)
+    zone = _zone_of(snapshot, key.name)
+    for endpoint_slice in snapshot.by_index("EndpointSlice", ON_NODES, key.name):
+        zones = {
+            endpoint.get("zone", "")
+            for endpoint in endpoint_slice.get("endpoints") or ()
+            if endpoint.get("nodeName") == key.name
+        }
+        service = owner_key(endpoint_slice, SERVICE)
+        if service is not None and zones != {zone}:
+            yield service
+
+
+def _zone_of(view: Snapshot, node: str) -> str:
+    return labels_of(view.get("Node", Key("", node)) or {}).get(ZONE_LABEL, "")
+
+
 def _pods_of(view: Snapshot, service: Obj) -> list[Obj]:
     return [pod for pod in view.list("Pod", key_of(service).namespace) if selects(service, pod)]
+
+
+FOR_SLICES = {**STANDARD, ON_NODES: _nodes_of}
 
 
 class EndpointSlices:
@@ -40,8 +70,8 @@ class EndpointSlices:
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(SERVICE, conditions=False),
         Related(POD, concerns=_services_of, indexes=FOR_CHILDREN),
-        OwnedBy(ENDPOINT_SLICE),
-        Related(NODE),
+        OwnedBy(ENDPOINT_SLICE, indexes=FOR_SLICES),
+        Related(NODE, concerns=_services_with_another_zone),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Service", ("metadata.labels", "spec")),
@@ -65,7 +95,7 @@ class EndpointSlices:
             service,
             _pods_of(view, service),
             view.owned("EndpointSlice", uid_of(service)),
-            zone_of=lambda node: labels_of(view.get("Node", Key("", node)) or {}).get(ZONE_LABEL, ""),
+            zone_of=lambda node: _zone_of(view, node),
             named=lambda name: view.get("EndpointSlice", Key(key.namespace, name)) is not None,
         )
         return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
