@@ -225,15 +225,16 @@ class Engine:
             process.doom_s = fault.for_s
 
     def crash(self, process: SimProcess, restart_after_s: float | None) -> None:
-        """`restart_after_s` None: it never restarts."""
+        """`restart_after_s` None: it never restarts. One that is dead already stays so for that long."""
+        if process.alive:
+            self.process_changed(process, f"dies{process.last_write if process.machines else ''}")
+            self._end(process)
         if restart_after_s is None:
             process.wanted = False
-        if not process.alive:
             return
-        self.process_changed(process, f"dies{process.last_write if process.machines else ''}")
-        self._end(process)
-        if restart_after_s is not None:
-            self.after(round(restart_after_s * SECOND_NS), self._restart, process, process.incarnation, None)
+        restart_ns = self.now_ns + round(restart_after_s * SECOND_NS)
+        process.dead_until_ns = max(process.dead_until_ns, restart_ns)
+        self.at(restart_ns, self._restart, process, process.incarnation, None)
 
     def stop(self, process: SimProcess, grace_s: float, *, word: str = "stop") -> None:
         """Signal the process to stop; end it after the grace period; then start it again."""
@@ -255,7 +256,8 @@ class Engine:
             self.network.server_ended(process.name)
 
     def _restart(self, process: SimProcess, incarnation: int, predecessor: Inside | None) -> None:
-        if process.wanted and process.incarnation == incarnation:
+        is_due = self.now_ns >= process.dead_until_ns
+        if process.wanted and is_due and process.incarnation == incarnation:
             process.start(predecessor=predecessor)
 
     def pause(self, process: SimProcess, for_s: float) -> None:
@@ -282,7 +284,7 @@ class Engine:
         for process in tuple(self.processes.values()):
             if process.skew_ns:
                 process.set_clock(0)
-            process.paused_until_ns = 0
+            process.paused_until_ns = process.dead_until_ns = 0
             self.after(0, self._resume, process, process.incarnation)
             if process.wanted and not process.alive:
                 self.after(0, self._restart, process, process.incarnation, None)

@@ -80,7 +80,7 @@ class SimProcess:
         self.wanted = False  # It should run; `heal` restarts it if it does not.
         self.skew_ns = 0
         self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
-        self.paused_until_ns = 0
+        self.paused_until_ns = self.dead_until_ns = 0
         self.stopping = False  # It was asked to end.
         self.doom_s: float | None = None  # It crashes with this input, and restarts after this time.
         self.last_write = ""  # The write at which a fault ends it, in words.
