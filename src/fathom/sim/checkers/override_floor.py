@@ -71,7 +71,11 @@ class HonouredOnceAcknowledged(Checker):
     def _note(self, change: Seen) -> None:
         obj = change.new
         ends_ns = moment_ns(lookup(obj, "status", "expiresAt"))
-        if obj is None or is_deleting(obj) or ends_ns is None:
+        # One that was edited since its approval is not in force, and keeps its end.
+        waits = lookup(obj, "status", "approval", "required") and not lookup(
+            obj, "status", "approval", "approved"
+        )
+        if obj is None or is_deleting(obj) or ends_ns is None or waits:
             self._overrides.pop(change.key, None)
             return
         generation = metadata(obj).get("generation")
