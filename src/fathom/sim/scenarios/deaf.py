@@ -71,8 +71,8 @@ async def one_controller_deaf(world: World) -> None:
     lives = [world.state(name) for name in silenced.processes]
 
     def is_silent() -> bool:
-        """A fault ends a paused process too: the one that is started instead is not paused, and hears."""
-        return how != PAUSED or lives == [world.state(name) for name in silenced.processes]
+        """A fault ends a paused or deaf process too: the one that is started instead lists, and so hears."""
+        return how == DEAD or lives == [world.state(name) for name in silenced.processes]
 
     await world.apply(
         OVERRIDES, override(CORDON, {"cordon": True}, target="zone/b", lasts="30m"), SYSTEM_NAMESPACE
