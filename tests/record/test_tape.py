@@ -49,6 +49,18 @@ def test_records_are_read_back_as_they_were(tmp_path: Path) -> None:
     assert (tape.records, tape.lost) == (6, 0)
 
 
+def test_a_tape_as_it_is_has_no_records_that_come_later(tmp_path: Path) -> None:
+    tape = DiskTape(tmp_path)
+    tell(tape)
+    (reel,) = reels(tmp_path)
+    now = reel.as_it_is()
+    tape.append(Input.CHUNK, 2, now_ns=30, status=0, checksum=0, payload=b"later\n")
+    assert list(now.records()) == told()
+    assert list(reel.records())[:-1] == told()
+    tape.close()
+    assert list(now.records()) == told()
+
+
 def test_each_start_begins_a_run(tmp_path: Path) -> None:
     tape = DiskTape(tmp_path)
     for run in (1, 2):

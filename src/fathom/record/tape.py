@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
@@ -117,6 +117,7 @@ class Reel(msgspec.Struct, frozen=True):
 
     run: int
     files: tuple[Path, ...]
+    records_max: int | None = None  # More may be on disk: see `as_it_is`.
 
     @property
     def size_bytes(self) -> int:
@@ -136,16 +137,22 @@ class Reel(msgspec.Struct, frozen=True):
                 return _record(last).now_ns
         return 0
 
+    def as_it_is(self) -> Reel:
+        """Without the records that its process adds from now on."""
+        return msgspec.structs.replace(self, records_max=sum(1 for _ in self._frames()))
+
     def records(self) -> Iterator[Record]:
         """All complete records from the first. Ends where a crash truncated the tape."""
+        return map(_record, islice(self._frames(), self.records_max))
+
+    def _frames(self) -> Iterator[bytes]:
         check, part = self.run, 0
         for path in self.files:
             for segment in segments(path):
                 header = segment.header
                 if (header.run, header.part, header.chain) != (self.run, part, check):
                     return  # The end of the segment before it was lost.
-                for body in segment.frames:
-                    yield _record(body)
+                yield from segment.frames
                 check, part = segment.frames.chain, part + 1
 
 

@@ -164,8 +164,7 @@ class Domain(asyncio.AbstractEventLoop):
         sys.set_asyncgen_hooks(None, self._finish_generator)
         self._inside = True
         try:
-            if now_ns > self.now_ns:
-                self.now_ns = now_ns
+            self.now_ns = max(self.now_ns, now_ns)
             self.inputs += 1
             timers = self._timers
             if timers and timers[0][0] <= self.now_ns:

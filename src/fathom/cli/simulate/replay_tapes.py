@@ -143,7 +143,8 @@ def _replay_all(source: Source, options: TapeOptions, ends: _Ends | None = None)
 @contextlib.contextmanager
 def _opened(options: TapeOptions) -> Iterator[Source]:
     if not is_incident(options.file):
-        reel = _choose_reel(options.file, options.run)
+        # The journal is read after the tape, or it would lack what a running process decides meanwhile.
+        reel = _choose_reel(options.file, options.run).as_it_is()
         yield Source((Tape("", reel, _journal_beside(options.file, reel)),))
         return
     with open_incident(options.file) as opened:
