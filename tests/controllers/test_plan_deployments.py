@@ -203,6 +203,22 @@ def test_pods_that_are_not_taken_away_yet_count_towards_the_surge() -> None:
     assert "web-h2" not in sizes(plan_deployment(owner, slow, now=NOW))
 
 
+def test_a_new_revision_that_came_late_gives_back_what_it_has_not_created_beyond_the_surge() -> None:
+    """Its create did not count the pods of another revision."""
+    owner = deployment(4, tag="2", notes={REVISION: "2"})
+    old, new = revision(owner, "1", 4), revision(owner, "2", 4, available=0, number=2)
+    seen = around(owner, old, new)
+
+    def planned_with(created: int) -> dict[str, int]:
+        live = {uid_of(old): 4, uid_of(new): created}
+        facts = DeploymentFacts(seen.claims, seen.available, seen.running, live=live, named=seen.named)
+        return sizes(plan_deployment(owner, facts, now=NOW))
+
+    assert planned_with(0) == {"web-h2": 1}
+    assert planned_with(3) == {"web-h2": 3}
+    assert planned_with(4) == {"web-h1": 3}
+
+
 def test_nothing_grows_while_a_revision_has_not_seen_what_it_was_told() -> None:
     owner = deployment(4, tag="2", notes={REVISION: "2"})
     old, new = revision(owner, "1", 3), revision(owner, "2", 1, number=2)

@@ -343,7 +343,14 @@ def _new_size(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> int:
     wanted, size = wanted_of(deployment), 0 if sets.new is None else size_of(sets.new)
     if not is_rolling(deployment) or size > wanted:
         return wanted
-    room = most_of(deployment) - sum(_pods_max(replica_set, facts) for replica_set in sets.all)
+    most = most_of(deployment)
+    over = sum(map(size_of, sets.all)) - most
+    if sets.new is not None and over > 0:
+        # It did not count the others: 1. A ReplicaSet of five is created, and the request is slow. 2. Its
+        # sender dies; the next one creates another revision. 3. The request arrives. So what it has not
+        # created yet is given back.
+        return min(size, max(size - over, facts.live.get(uid_of(sets.new), 0)))
+    room = most - sum(_pods_max(replica_set, facts) for replica_set in sets.all)
     return size if room <= 0 else size + min(room, wanted - size)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.controllers.deployment.proportions import max_unavailable, most_of, wanted_of
-from fathom.controllers.deployment.revisions import HASH_LABEL, split, template_of
+from fathom.controllers.deployment.revisions import HASH_LABEL, size_of, split, template_of
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.conditions import find_condition
 from fathom.model.freshness import FRESH_S
@@ -35,21 +35,24 @@ class _DeploymentState(msgspec.Struct):
 
 class _Rollouts(Checker):
     """Follows the live pods of every Deployment. Earlier specs count too: a request that was sent for one
-    cannot be called back. For the same reason a pod whose create arrives after its sender gave up on it and
-    went on is not one too many."""
+    cannot be called back. For the same reason a pod is not one too many whose create arrives after its sender
+    gave up on it and went on, nor one of a ReplicaSet whose size arrived so late."""
 
     counts_late = True
 
     def __init__(self) -> None:
         self._deployments: dict[str, _DeploymentState] = {}  # By the Deployment's UID.
         self._sets: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
-        self._late: set[str] = set()
+        self._late: set[str] = set()  # UIDs of pods.
+        self._late_sets: set[str] = set()  # UIDs of ReplicaSets.
 
     def commit(self, change: Seen) -> Found:
         if change.resource == DEPLOYMENTS and change.new is not None:
             self._note_bounds(change.new)
         elif change.resource == REPLICA_SETS and change.new is not None:
             self._sets.setdefault(uid_of(change.new), owner_uid(change.new))
+            if change.old is None or size_of(change.old) != size_of(change.new):
+                (self._late_sets.add if change.late else self._late_sets.discard)(uid_of(change.new))
         elif change.resource == PODS:
             return self._pod_changed(change)
         return None
@@ -64,7 +67,7 @@ class _Rollouts(Checker):
         state = self._deployments.get(self._sets.get(owner_uid(pod or {}), ""))
         if state is None or pod is None:
             return None
-        if change.old is None and change.late:
+        if change.old is None and (change.late or owner_uid(pod) in self._late_sets):
             self._late.add(uid_of(pod))
         before = state.pods.pop(change.key.name, None)
         counts = self.counts_late or uid_of(pod) not in self._late
