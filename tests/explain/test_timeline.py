@@ -273,6 +273,22 @@ def test_a_condition_follows_the_write_that_set_it_even_if_that_came_late() -> N
     }
 
 
+def test_conditions_that_came_with_a_late_status_are_not_those_of_the_create() -> None:
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"}]
+    pod = thing(POD, owner="ReplicaSet", revision=918961, status={"conditions": conditions})
+    created = audit(11.6, "controllers", "create", "pods", POD, 918960, changed=("*",))
+    late = audit(
+        28, "system:node:node-c12", "patch", "pods", POD, 918961, subresource="status",
+        changed=("status.phase", "status.conditions"),
+    )  # fmt: skip
+    late = msgspec.structs.replace(late, id="audit-y")
+    timeline = answer(
+        lesson(objects=HeldObjects({**OBJECTS, "pods": [pod]}), audit=(*AUDIT, created, late)), WHOLE
+    )
+    (cause,) = [edge.cause for edge in timeline.edges if "condition:" in edge.effect]
+    assert cause == f"write:918961:pods/{SPACE}/{POD}"
+
+
 def condition_written_twice(first: str, second: str) -> Entry:
     """Its entry, where two writes changed these fields of the pod's status."""
     limited = {

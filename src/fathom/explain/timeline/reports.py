@@ -101,15 +101,14 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             if changed_ns is None:
                 continue
             written = _written_since(condition, changed_ns, writes.of(ref.uid))
-            sure = [write for write in written if _surely_changes(write, condition)]
             soon_ns = changed_ns + SECOND_NS + LATE_NS
             candidates = [
                 write
                 for write in written
-                if write in sure or (_time_ns(write) < soon_ns and _may_change(write, condition))
+                if _sets(write, condition) or (_time_ns(write) < soon_ns and _may_change(write, condition))
             ]
             # A write that is not on record may have changed it as well.
-            cause = _changing(sure, candidates) if writes.is_newest(obj) else None
+            cause = _changing(candidates, condition) if writes.is_newest(obj) else None
             time_ns = max(changed_ns, min(map(_time_ns, candidates if cause is None else [cause]), default=0))
             entry = _condition(condition, ref, time_ns, text_ns=_reworded_ns(condition, written, candidates))
             entries.append(entry)
@@ -151,19 +150,21 @@ def _reworded_ns(
     return max(later, default=None)
 
 
-def _changing(sure: Sequence[AuditEntry], candidates: Sequence[AuditEntry]) -> AuditEntry | None:
-    """The last write that surely set the status or the time of the change, however late it came; else the
-    only one that may have."""
-    if sure:
-        return sure[-1]
-    return candidates[0] if len(candidates) == 1 else None
+def _changing(candidates: Sequence[AuditEntry], condition: Obj) -> AuditEntry | None:
+    """The last write that surely set the status or the time of the change, however late it came, unless one
+    after it may have; else the only one that may have."""
+    sure = [place for place, write in enumerate(candidates) if _sets(write, condition)]
+    doubtful = candidates[sure[-1] if sure else 0 :]
+    return doubtful[0] if len(doubtful) == 1 else None
 
 
-def _surely_changes(entry: AuditEntry, condition: Obj) -> bool:
+def _sets(entry: AuditEntry, condition: Obj) -> bool:
     """Whether the write set the condition's status or time. A second change of the status within one second
-    leaves the time as it is."""
+    leaves the time as it is. All conditions at once are set where there were none: a condition that came
+    later is an item of its own."""
     field = f"status.conditions[type={condition.get('type')}]"
-    return not {field, f"{field}.lastTransitionTime", f"{field}.status"}.isdisjoint(entry.changed)
+    exact = {"status", "status.conditions", field, f"{field}.lastTransitionTime", f"{field}.status"}
+    return not exact.isdisjoint(entry.changed)
 
 
 def _may_change(entry: AuditEntry, condition: Obj) -> bool:
