@@ -48,6 +48,7 @@ class Seen(msgspec.Struct, frozen=True):
     incarnation: int  # Of that process.
     headers: tuple[tuple[str, str], ...] = ()  # Of the request: the fence it claims, the decision.
     late: bool = False  # The sender gave up on the request before, and is still running or died later.
+    sender_died: bool = False  # While the request was under way.
     ask: Ask | None = None  # The request; None for a server's own write.
     sent_s: float | None = None  # When it was sent, since the scenario began; None where that is not known.
 
@@ -118,6 +119,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         incarnation=by.incarnation,
         headers=by.headers,
         late=exchange is not None and _is_late(exchange),
+        sender_died=exchange is not None and not _sender_runs(exchange),
         ask=None if exchange is None else exchange.ask,
         sent_s=None if exchange is None else _sent_s(exchange),
     )
@@ -132,8 +134,11 @@ def place_of(key: str) -> tuple[str, Key]:
 
 def _is_late(exchange: Exchange) -> bool:
     """The sender expects no answer any more, though it runs; or has died after it gave up."""
-    runs = exchange.process.alive and exchange.process.incarnation == exchange.incarnation
-    return exchange.given_up or bool(exchange.over and runs)
+    return exchange.given_up or (exchange.over and _sender_runs(exchange))
+
+
+def _sender_runs(exchange: Exchange) -> bool:
+    return exchange.process.alive and exchange.process.incarnation == exchange.incarnation
 
 
 def _sent_s(exchange: Exchange) -> float:
