@@ -36,8 +36,7 @@ class _DeploymentState(msgspec.Struct):
 class _Rollouts(Checker):
     """Follows the live pods of every Deployment. Earlier specs count too: a request that was sent for one
     cannot be called back. For the same reason a pod is not one too many whose create arrives after its sender
-    gave up on it and went on, nor one of a ReplicaSet whose size arrived so late: whoever came after its
-    sender could not count it."""
+    gave up on it and went on, nor one of a ReplicaSet whose size arrived so late."""
 
     counts_late = True
 
@@ -53,7 +52,7 @@ class _Rollouts(Checker):
         elif change.resource == REPLICA_SETS and change.new is not None:
             self._sets.setdefault(uid_of(change.new), owner_uid(change.new))
             if change.old is None or size_of(change.old) != size_of(change.new):
-                (self._late_sets.add if _came_late(change) else self._late_sets.discard)(uid_of(change.new))
+                (self._late_sets.add if change.late else self._late_sets.discard)(uid_of(change.new))
         elif change.resource == PODS:
             return self._pod_changed(change)
         return None
@@ -78,11 +77,6 @@ class _Rollouts(Checker):
 
     def judged(self, change: Seen, before: Obj | None, state: _DeploymentState) -> Found:
         return None
-
-
-def _came_late(change: Seen) -> bool:
-    took_s = 0.0 if change.sent_s is None else change.at_s - change.sent_s
-    return change.late or (change.sender_died and took_s > KNOWN_S)
 
 
 class ChildrenWithinSurge(_Rollouts):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PLACES_MAX = 1 << 14  # A cluster of a thousand nodes, with its pods.
 RESERVATIONS = "reservations.fathom.dev"
+LONG_S = 1.0  # Far more than a request takes where no fault slows it.
 NOBODY_KNOWS = "somebody"  # Who made a commit of a real run whose audit log lacks the entry.
 
 
@@ -47,8 +48,7 @@ class Seen(msgspec.Struct, frozen=True):
     by: str  # The process that sent the request; an API server, for its own writes.
     incarnation: int  # Of that process.
     headers: tuple[tuple[str, str], ...] = ()  # Of the request: the fence it claims, the decision.
-    late: bool = False  # The sender gave up on the request before, and is still running or died later.
-    sender_died: bool = False  # While the request was under way.
+    late: bool = False  # Who decides now cannot count on the request: see `_is_late`.
     ask: Ask | None = None  # The request; None for a server's own write.
     sent_s: float | None = None  # When it was sent, since the scenario began; None where that is not known.
 
@@ -118,8 +118,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         by=by.process.name,
         incarnation=by.incarnation,
         headers=by.headers,
-        late=exchange is not None and _is_late(exchange),
-        sender_died=exchange is not None and not _sender_runs(exchange),
+        late=exchange is not None and _is_late(exchange, at_s),
         ask=None if exchange is None else exchange.ask,
         sent_s=None if exchange is None else _sent_s(exchange),
     )
@@ -132,13 +131,13 @@ def place_of(key: str) -> tuple[str, Key]:
     return resource, Key(path[0], path[1]) if len(path) > 1 else Key("", path[0])
 
 
-def _is_late(exchange: Exchange) -> bool:
-    """The sender expects no answer any more, though it runs; or has died after it gave up."""
-    return exchange.given_up or (exchange.over and _sender_runs(exchange))
-
-
-def _sender_runs(exchange: Exchange) -> bool:
-    return exchange.process.alive and exchange.process.incarnation == exchange.incarnation
+def _is_late(exchange: Exchange, at_s: float) -> bool:
+    """The sender gave up on it. Or it has died since, and the request took long: who comes after it does not
+    know of the request, and has seen no sign of it."""
+    runs = exchange.process.alive and exchange.process.incarnation == exchange.incarnation
+    if exchange.given_up or (exchange.over and runs):
+        return True
+    return not runs and at_s - _sent_s(exchange) > LONG_S
 
 
 def _sent_s(exchange: Exchange) -> float:
