@@ -96,7 +96,7 @@ STORY = (
             ),
             Step(
                 text="What happened, in order, and what caused what?",
-                command="fathom timeline deployment/risk-api --since 30s | tail -n 24",
+                command="fathom timeline deployment/risk-api --since 1m | grep -B 3 -A 16 'finds no node'",
                 page=WORKLOAD_PAGE,
                 says=("decides to", "because of", "finds no node"),
             ),
