@@ -289,6 +289,30 @@ def test_conditions_that_came_with_a_late_status_are_not_those_of_the_create() -
     assert cause == f"write:918961:pods/{SPACE}/{POD}"
 
 
+def test_a_condition_follows_the_write_that_was_committed_last_and_not_the_last_in_the_log() -> None:
+    """The answer to the first status took 180 ms, so its entry comes after that of the second one."""
+    conditions = [
+        {"type": "Bound", "status": "False", "lastTransitionTime": "2026-11-16T12:00:11Z"},
+        {"type": "RepairComplete", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"},
+    ]
+    pod = thing(POD, owner="ReplicaSet", revision=918961, status={"conditions": conditions})
+    first = audit(
+        11.28, "controllers", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions",),
+    )  # fmt: skip
+    second = audit(
+        11.1, "controllers", "patch", "pods", POD, 918961, subresource="status",
+        changed=("status.conditions[type=RepairComplete]",),
+    )  # fmt: skip
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, first, second)), WHOLE)
+    causes = {edge.effect.split(":")[2]: edge.cause for edge in timeline.edges if "condition:" in edge.effect}
+    assert causes == {
+        "Bound": f"write:918960:pods/{SPACE}/{POD}",
+        "RepairComplete": f"write:918961:pods/{SPACE}/{POD}",
+    }
+
+
 def condition_written_twice(first: str, second: str) -> Entry:
     """Its entry, where two writes changed these fields of the pod's status."""
     limited = {

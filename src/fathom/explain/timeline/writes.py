@@ -33,18 +33,17 @@ class Writes:
             record.kept.decision.id: record.kept.decision for record in evidence.decisions
         }
         self._by_id: dict[str, AuditEntry] = {}
-        self._by_uid: dict[str, list[AuditEntry]] = {}
+        self._by_uid: dict[str, list[AuditEntry]] = {}  # In order of revision.
         self._removals: dict[str, list[AuditEntry]] = {}  # UID -> deletes, in order of revision.
         self._last: dict[str, int] = {}  # UID -> the newest revision on record.
-        for entry in evidence.audit:
+        # The log has writes in the order of their answers: the first to be committed may be answered last.
+        for entry in sorted(evidence.audit, key=lambda entry: entry.revision):
             if entry.wrote:
                 self._by_id[write_id(entry.revision, audit_ref(entry))] = entry
                 self._by_uid.setdefault(entry.uid, []).append(entry)
                 self._last[entry.uid] = max(entry.revision, self._last.get(entry.uid, 0))
                 if entry.verb == "delete" and not _only_marks(entry):
                     self._removals.setdefault(entry.uid, []).append(entry)
-        for removals in self._removals.values():
-            removals.sort(key=lambda entry: entry.revision)
         self._generations = {
             entry.id: generation
             for entries in self._by_uid.values()
@@ -59,7 +58,7 @@ class Writes:
         return self._by_id.get(id_)
 
     def of(self, uid: str) -> Sequence[AuditEntry]:
-        """The writes of one object."""
+        """The writes of one object, in order of revision."""
         return self._by_uid.get(uid, ())
 
     def waking(self, decision: Decision) -> AuditEntry | None:
@@ -99,9 +98,8 @@ class Writes:
 
 
 def generations(entries: Sequence[AuditEntry], evidence: Evidence) -> Iterator[tuple[AuditEntry, int]]:
-    """The generation of an object after each of its writes: counted from its creation, else back from what it
-    is now. A write that changes it says so in `changed`."""
-    entries = sorted(entries, key=lambda entry: entry.revision)
+    """The generation of an object after each of its writes, which are in order of revision: counted from its
+    creation, else back from what it is now. A write that changes it says so in `changed`."""
     first, last = entries[0], entries[-1]
     steps = [GENERATION in entry.changed and entry.verb != "create" for entry in entries]
     if first.verb == "create" or first.changed == EVERY_FIELD:
