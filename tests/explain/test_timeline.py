@@ -346,6 +346,23 @@ def test_a_condition_whose_reason_is_as_old_as_its_status_says_it_plainly() -> N
     assert condition.text == "has condition Ready=False (Crashed)"
 
 
+def test_a_reason_that_was_written_before_the_change_is_not_said_to_be_newer() -> None:
+    """The answer to the first write took long, so its entry comes after that of the change."""
+    ready = {
+        "type": "Ready", "status": "False", "reason": "Crashed", "lastTransitionTime": "2026-11-16T12:00:11Z",
+    }  # fmt: skip
+    pod = thing(POD, owner="ReplicaSet", revision=918961, status={"conditions": [ready]})
+    field = "status.conditions[type=Ready]"
+    reworded, changes = (
+        audit(14, "agent", "patch", "pods", POD, 918960, subresource="status", changed=(f"{field}.reason",)),
+        audit(11.2, "agent", "patch", "pods", POD, 918961, subresource="status", changed=(field,)),
+    )
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, reworded, changes)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    assert condition.text == "has condition Ready=False (Crashed)"
+
+
 def test_gaps_are_said_and_quiet_time_is_folded() -> None:
     late = audit(60, "alice", "patch", "pods", POD, 919000, changed=("metadata.labels[team]",))
     gap = Gap("journal of gateway", "it did not answer")

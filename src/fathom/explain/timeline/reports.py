@@ -109,8 +109,9 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             ]
             # A write that is not on record may have changed it as well.
             cause = _changing(candidates, condition) if writes.is_newest(obj) else None
-            time_ns = max(changed_ns, min(map(_time_ns, candidates if cause is None else [cause]), default=0))
-            entry = _condition(condition, ref, time_ns, text_ns=_reworded_ns(condition, written, candidates))
+            changing = candidates if cause is None else [cause]
+            time_ns = max(changed_ns, min(map(_time_ns, changing), default=0))
+            entry = _condition(condition, ref, time_ns, text_ns=_reworded_ns(condition, written, changing))
             entries.append(entry)
             if cause is not None:
                 cause_id = write_id(cause.revision, audit_ref(cause))
@@ -135,19 +136,21 @@ def _written_since(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]
     ]
 
 
-def _reworded_ns(
-    condition: Obj, written: Sequence[AuditEntry], candidates: Sequence[AuditEntry]
-) -> int | None:
-    """When the reason or the message was last written after the change of the status; None: not since."""
+def _reworded_ns(condition: Obj, written: Sequence[AuditEntry], changing: Sequence[AuditEntry]) -> int | None:
+    """When the reason or the message was last written after the change of the status; None: not since.
+    After is by revision: a write from before the change may be in the log behind it."""
     field = f"status.conditions[type={condition.get('type')}]"
     words = (f"{field}.reason", f"{field}.message")
-    known = {entry.id for entry in candidates}
+    first = min((entry.revision for entry in changing), default=0)
+    known = {entry.id for entry in changing}
     later = [
         _time_ns(entry)
         for entry in written
-        if entry.id not in known and any(touches(path, word) for path in entry.changed for word in words)
+        if entry.revision > first
+        and entry.id not in known
+        and any(touches(path, word) for path in entry.changed for word in words)
     ]
-    return max(later, default=None)
+    return later[-1] if later else None
 
 
 def _changing(candidates: Sequence[AuditEntry], condition: Obj) -> AuditEntry | None:
