@@ -23,7 +23,6 @@ from fathom.api.core import Call, Core
 from fathom.api.drafts import new_draft, revised_draft
 from fathom.api.field_owners import settle_owners
 from fathom.api.lease_renewal import CHANGED, renewal
-from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
 from fathom.api.write_checks import check_own_kind, validate_create, validate_update
 from fathom.api.write_observers import life_of, tell_of_deletion, tell_of_update
@@ -61,9 +60,6 @@ NAMES_MAX = 8
 # An audit entry names this many changed fields; beyond it, the whole parent.
 CHANGED_PATHS_MAX = 64
 
-# Objects that hold room on a node from their creation on, if they name one.
-PLACED = frozenset({PODS, RESERVATIONS})
-
 # From the current object, which is shared and must not be modified, to the object that the caller wants.
 Change = Callable[[Obj], Obj]
 Check = Callable[[Obj], None]
@@ -83,20 +79,18 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     """Store a new object. The caller hands over `obj`, complete except for the fields that the server adds.
     `again` returns a fresh copy, to try another name when a generated one is taken."""
     generated = not metadata(obj).get("name")
-    if core.shared_store:
-        await _catch_up_before_create(core, call, obj)
     draft = new_draft(core, call, obj)
     check_own_kind(core, call, draft)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
         name = str(metadata(draft).get("name") or "")
-        admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
+        admitted, charges = await _admit(core, call, "CREATE", obj=draft, old=None)
         validate_create(core, call, admitted)
         key = call.kind.store_key(call.namespace, name)
         if call.dry_run:
             return await _dry_create(core, call, key, admitted)
         async with core.lanes.hold(lanes_of(charges)) as waited:
             if waited:
-                admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
+                admitted, charges = await _admit(core, call, "CREATE", obj=draft, old=None)
             body = Body(canonical(admitted))
             outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
         if isinstance(outcome, Committed):
@@ -111,17 +105,6 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
         elif attempt + 1 >= COMMITS_MAX:
             break
     raise _contended(call)
-
-
-async def _catch_up_before_create(core: Core, call: Call, obj: Obj) -> None:
-    """Catch up with the store before admission judges the new object:
-    1. Another server creates a namespace.
-    2. Our cache does not have it yet.
-    3. We would answer that it does not exist.
-    So the cache catches up first; likewise before a node is called full."""
-    missing = call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None
-    if missing or (call.kind.resource in PLACED and lookup(obj, "spec", "nodeName")):
-        await core.catch_up()
 
 
 async def _dry_create(core: Core, call: Call, key: str, obj: Obj) -> Written:
@@ -197,7 +180,7 @@ async def _update_once(
     sent = metadata(new).get("managedFields")
     settle_owners(core, call, draft, old, sent=sent, subresource=subresource)
     check_own_kind(core, call, draft, old, subresource)
-    admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
+    admitted, charges = await _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
     validate_update(core, call, admitted, old, subresource)
     rules = core.rules(call.kind)
     gone = is_over(admitted, rules)
@@ -218,7 +201,7 @@ async def _update_once(
     body = Body(stored)
     async with core.lanes.hold(lanes_of(charges)) as waited:
         if waited:
-            _, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
+            _, charges = await _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
         together = (*charges, Charge(expected))
         outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), together)
     if isinstance(outcome, Conflict):
@@ -237,7 +220,7 @@ async def renew(core: Core, call: Call) -> Written | None:
     if entry is None or draft is None:
         return None
     old = entry.body.obj_at(entry.revision)
-    admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old)
+    admitted, charges = await _admit(core, call, "UPDATE", obj=draft, old=old)
     if admitted is not draft or lanes_of(charges):
         return None  # Admission changes or charges more than a renewal.
     body = Body(draft)
@@ -271,7 +254,7 @@ async def remove(core: Core, call: Call, options: DeleteOptions, *, check: Check
 async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOptions) -> Written | Conflict:
     old = entry.body.fresh_at(entry.revision)
     check_preconditions(old, options, resource=call.kind.resource, revision=entry.revision)
-    _, charges = _admit(core, call, "DELETE", obj=None, old=old)
+    _, charges = await _admit(core, call, "DELETE", obj=None, old=old)
     rules, moment = core.rules(call.kind), core.moment(call.caller.user)
     removal = plan_removal(old, options, rules=rules, moment=moment, now_ns=core.outside.clock.now_ns())
     call.audit.name, call.audit.uid = call.target.name, metadata(old).get("uid", "")
@@ -339,8 +322,25 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
     return outcome
 
 
-def _admit(
+async def _admit(
     core: Core, call: Call, operation: str, *, obj: Obj | None, old: Obj | None, subresource: str = ""
+) -> tuple[Obj, Sequence[Charge]]:
+    """A refusal counts once the cache that it was judged by has caught up with a shared store:
+    1. Another server creates a namespace, or removes what is in the way: a pod on a full node, an override.
+    2. Our cache does not know yet.
+    3. We would answer that there is no such namespace, that the node is full.
+    What is allowed needs no such care: the commit expects what it was judged by."""
+    judged_at = core.cache.reached
+    try:
+        return _judge(core, call, operation, obj, old, subresource)
+    except Denied:
+        if not core.shared_store or await core.catch_up() == judged_at:
+            raise
+    return _judge(core, call, operation, obj, old, subresource)
+
+
+def _judge(
+    core: Core, call: Call, operation: str, obj: Obj | None, old: Obj | None, subresource: str
 ) -> tuple[Obj, Sequence[Charge]]:
     attempt = WriteAttempt(
         operation=operation,
