@@ -264,6 +264,24 @@ def test_an_objects_answer_says_which_fields_its_writers_contest() -> None:
     assert "its writers take turns" in coupling.summary
 
 
+def test_writers_take_turns_in_the_order_of_their_commits_and_not_of_the_log() -> None:
+    """In the log are first all writes of the one, then all of the other."""
+    turns = [entry(n, "spec.replicas", **(AUTOSCALER if n % 2 else {})) for n in (1, 3, 5, 2, 4)]
+    assert answer(evidence(*turns), CouplingQuestion()).contested == ("spec.replicas",)
+    in_turn = [entry(n, "spec.replicas", **(AUTOSCALER if n < 3 else {})) for n in (1, 3, 2, 4)]
+    assert answer(evidence(*in_turn), CouplingQuestion()).contested == ()
+
+
+@pytest.mark.parametrize("field", ["", "spec.replicas"])
+def test_a_writers_last_write_is_the_one_that_was_committed_last(field: str) -> None:
+    """The answer to the first one took 4 s: it is the last in the log."""
+    second = entry(4, "spec.replicas", decision="d-4", **AUTOSCALER)
+    first = msgspec.structs.replace(second, id="3", revision=3, decision="d-3", time="2026-01-01T00:00:07Z")
+    [scaled] = answer(evidence(second, first), CouplingQuestion(field=field)).observed
+    assert (scaled.writes, scaled.decision, scaled.revision) == (2, "d-4", 4)
+    assert (scaled.first, scaled.last) == (second.time, second.time)
+
+
 def test_an_object_s_links_name_both_ends() -> None:
     pod = evidence()
     pod = msgspec.structs.replace(pod, subject=ObjectRef("pods", "default", "web-1"))

@@ -38,7 +38,7 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry, Verdict
 from fathom.model.cause import WakeCause
-from fathom.model.decision import KeptDecision
+from fathom.model.decision import KeptDecision, Subject
 from fathom.model.times import micro_timestamp
 
 WHOLE = TimelineSpec()
@@ -138,6 +138,31 @@ def test_records_of_a_namesake_are_not_joined() -> None:
         objects=HeldObjects({**OBJECTS, "events": [*OBJECTS["events"], event]}),
     )
     assert answer(evidence, WHOLE) == answer(lesson(), WHOLE)
+
+
+def test_of_two_pods_of_a_name_that_are_gone_the_one_that_was_written_last_is_meant() -> None:
+    """The answer to the removal of the first one took 16 s, and its agent decided about it until then."""
+    removed = audit(40, "agent", "delete", "pods", "web-0", 919000)
+    removed = msgspec.structs.replace(removed, uid="uid-first")
+    created = audit(26, "controllers", "create", "pods", "web-0", 919001, changed=("*",))
+    removed_too = audit(30, "agent", "delete", "pods", "web-0", 919002)
+    stops = decided(41, "stop-1", "agent", "pods", "web-0", "stop")
+    stops = msgspec.structs.replace(stops, subject=Subject("pods", SPACE, "web-0", "uid-first"))
+    for decisions in (), (Recorded("agent", KeptDecision(stops)),):
+        evidence = lesson(
+            subject=ObjectRef("pods", SPACE, "web-0"),
+            audit=(*AUDIT, created, removed_too, removed),
+            decisions=decisions,
+        )
+        assert answer(evidence, WHOLE).subject.uid == uid("web-0")
+
+
+def test_a_pod_that_is_gone_is_known_from_decisions_where_no_write_of_it_is_on_record() -> None:
+    """The audit log lost its entries, and still has the removal of an earlier pod of the name."""
+    removed = msgspec.structs.replace(audit(20, "agent", "delete", "pods", "web-0", 919000), uid="uid-first")
+    binds = Recorded("scheduler", KeptDecision(decided(26, "bind-1", "scheduler", "pods", "web-0", "bind")))
+    evidence = lesson(subject=ObjectRef("pods", SPACE, "web-0"), audit=(*AUDIT, removed), decisions=(binds,))
+    assert answer(evidence, WHOLE).subject.uid == uid("web-0")
 
 
 def test_the_removal_of_a_pod_wakes_its_owner_by_uid_not_by_name() -> None:

@@ -21,10 +21,11 @@ from tests.explain.evidence_of import (
     write,
 )
 
+from fathom.explain.evidence import ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change
 from fathom.explain.why_of.kinds import NoExplanation, explain_object, wanted_records
 from fathom.model.decision import KeptDecision, Outcome
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, key_of
 
 REFUSED = (
     'pods "web-1-2" is forbidden: exceeded quota: room, requested: pods=1,requests.cpu=100m,'
@@ -356,6 +357,21 @@ def test_a_deployment_that_is_gone_says_who_deleted_it() -> None:
     assert not answer.as_wanted
     assert answer.verdict == f"was deleted by alice at {at(-60)}"
     assert answer.cause == "decision d-9"
+
+
+def test_who_deleted_a_deployment_is_who_was_last_to_commit_and_not_the_last_in_the_log() -> None:
+    """An earlier Deployment of this name was deleted by bob, and the answer to that took long."""
+    web = deployment(1)
+    audit = (
+        write("alice", web, verb="delete", revision=48),
+        msgspec.structs.replace(write("bob", web, verb="delete", revision=41), uid="uid-of-an-earlier-one"),
+    )
+    asked = ObjectRef("deployments.apps", *key_of(web))
+    gone = msgspec.structs.replace(evidence(deployment(1, name="other"), audit=audit), subject=asked)
+    assert explain_object(gone).verdict == f"was deleted by alice at {at(-60)}"
+    marked = {**web, "metadata": {**web["metadata"], "deletionTimestamp": at(-60)}}
+    again = (write("alice", web, verb="delete", revision=48), write("bob", web, verb="delete", revision=41))
+    assert explain(marked, audit=again).verdict == f"is being deleted by alice since {at(-60)}"
 
 
 def test_a_deployment_kept_by_a_finalizer_names_it() -> None:

@@ -137,6 +137,17 @@ def test_a_cordoned_node_says_by_whom_and_since_when() -> None:
     assert answer.change.command == "kubectl uncordon n1"
 
 
+def test_who_cordoned_a_node_is_who_was_last_to_commit_and_not_the_last_in_the_log() -> None:
+    """Carol's cordon was taken back by bob before alice's; its answer took long."""
+    cordoned = node("n1", unschedulable=True)
+    audit = (
+        write("bob", cordoned, "spec.unschedulable", at_s=-650, revision=41),
+        write("alice", cordoned, "spec.unschedulable", at_s=-600, revision=42),
+        write("carol", cordoned, "spec.unschedulable", at_s=-540, revision=40),
+    )
+    assert explain(cordoned, audit=audit).cause == f"cordoned by alice, 10m ago ({at(-600)})"
+
+
 def test_without_an_audit_log_the_cordon_has_no_author() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": at(-50)}
     answer = explain(node("n1", taints=(taint,), unschedulable=True))

@@ -676,6 +676,17 @@ def test_an_eviction_says_who_asked_for_it() -> None:
     )
 
 
+def test_who_asked_for_an_eviction_is_who_was_last_to_commit_and_not_the_last_in_the_log() -> None:
+    target = condition("DisruptionTarget", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+    status = running(reported(running=RUNS), conditions=[target])
+    entry = msgspec.structs.replace(DELETED, verb="create", subresource="eviction")
+    slow = msgspec.structs.replace(entry, id="0", user="bob", revision=89, time="2026-01-01T11:59:16.000000Z")
+    held = pod(on="a", status=status, meta={"deletionTimestamp": at(-20)})
+    assert "Eviction API: evicting, asked for by alice" in (
+        why(evidence(pods=[held], nodes=[node("a")], audit=(entry, slow))).summary
+    )
+
+
 # Options of the question.
 
 

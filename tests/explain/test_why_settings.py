@@ -204,6 +204,20 @@ def test_who_asked_for_a_deletion_is_named_and_not_the_agent_that_confirms_it() 
     assert kept.cause.startswith(f"deleted by alice at {at(90)}; ")
 
 
+def test_who_asked_for_a_deletion_is_named_also_where_the_answer_to_that_took_long() -> None:
+    """The agent's confirmation is in the log before it. The decoy is the last in the log: an earlier pod of
+    this name."""
+    confirmed = msgspec.structs.replace(DELETED, id="2", user="system:node:a", time=at(95), revision=63)
+    earlier = msgspec.structs.replace(
+        DELETED, id="0", user="bob", time=at(85), uid="uid-earlier", revision=40
+    )
+    gone = why(evidence(nodes=[node("a")], audit=(confirmed, DELETED, earlier)))
+    assert gone.summary == f"pod shop/web no longer exists: deleted by alice at {at(90)}"
+    held = pod(on="a", status=STOPPED, meta={"deletionTimestamp": at(60), "finalizers": ["example.com/save"]})
+    kept = why(evidence(pods=[held], nodes=[node("a")], audit=(confirmed, DELETED, earlier)))
+    assert kept.cause.startswith(f"deleted by alice at {at(90)}; ")
+
+
 def test_a_pod_replaced_from_its_own_document_was_placed_by_nobody() -> None:
     meta = {"annotations": {"fathom.dev/decision": "d-bind"}, "uid": "uid-new"}
     copied = pod(on="a", status=running(reported(ready=True, running=RUNS), conditions=READY), meta=meta)

@@ -82,7 +82,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     subject: ObjectRef
     objects: Objects
     decisions: tuple[Recorded, ...] = ()  # Oldest first.
-    audit: tuple[AuditEntry, ...] = ()  # Writes of the objects asked about, oldest first.
+    audit: tuple[AuditEntry, ...] = ()  # Writes of the objects asked about, the first answered first.
     processes: tuple[ProcessState, ...] = ()
     gaps: tuple[Gap, ...] = ()
     now_ns: int = 0
@@ -100,6 +100,20 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def knows(self, resource: str) -> bool:
         """Whether an object of this kind that is not there does not exist."""
         return self.copied is None or resource in self.copied
+
+
+def committed_writes(entries: Iterable[AuditEntry], about: ObjectRef) -> list[AuditEntry]:
+    """The writes of one object, in the order of their commits; without its UID, of all that had this name.
+    The log has writes in the order of their answers: the first to be committed may be answered last."""
+    place = (about.resource, about.namespace, about.name)
+    writes = [
+        entry
+        for entry in entries
+        if (entry.resource, entry.namespace, entry.name) == place
+        and entry.wrote
+        and (not about.uid or entry.uid in {"", about.uid})
+    ]
+    return sorted(writes, key=lambda entry: entry.revision)
 
 
 class HeldObjects:

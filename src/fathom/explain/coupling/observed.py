@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.explain.evidence import ObjectRef
+from fathom.explain.evidence import ObjectRef, committed_writes
 from fathom.model.audit import AuditEntry
 from fathom.model.fields import EVERYTHING
 from fathom.record.audit_reading import writers_of
@@ -49,7 +49,7 @@ def observed_writers(
     entries: Iterable[AuditEntry], subject: ObjectRef, field: str = ""
 ) -> tuple[ObservedWriter, ...]:
     """By field, then by the last write, newest first."""
-    entries = [entry for entry in entries if entry.wrote and _is_of(entry, subject)]
+    entries = committed_writes(entries, subject)
     if field:
         writes = writers_of(
             entries,
@@ -73,9 +73,7 @@ def contested_fields(entries: Sequence[AuditEntry], subject: ObjectRef) -> tuple
     plane may report into one status; a person who writes there in turn with one of them fights it."""
     last: dict[str, tuple[str, int]] = {}
     by_people: set[str] = set()
-    for entry in entries:
-        if not entry.wrote or not _is_of(entry, subject):
-            continue
+    for entry in committed_writes(entries, subject):
         for field in _fields(entry.changed):
             writer, turns = last.get(field, ("", 0))
             name = writer_name(entry)
@@ -99,20 +97,14 @@ def _with(
         field=key[0],
         writer=key[1],
         writes=1 + (before.writes if before is not None else 0),
-        first=entry.time if before is None else before.first,
+        # Times are those of answers: the last write may have the earliest.
+        first=entry.time if before is None else min(before.first, entry.time),
         last=entry.time,
         decision=entry.decision,
         revision=entry.revision,
         admission=tuple(dict.fromkeys((*(before.admission if before is not None else ()), *plugins))),
         certain=certain or (before is not None and before.certain),
     )
-
-
-def _is_of(entry: AuditEntry, subject: ObjectRef) -> bool:
-    same = (entry.resource, entry.namespace, entry.name)
-    if same != (subject.resource, subject.namespace, subject.name):
-        return False
-    return not subject.uid or not entry.uid or entry.uid == subject.uid
 
 
 def _fields(changed: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from fathom.explain.evidence import Evidence, ObjectRef, Objects
+from fathom.explain.evidence import Evidence, ObjectRef, Objects, committed_writes
 from fathom.explain.timeline.overrides import overrides_holding
 from fathom.explain.timeline.timeline import Role
 from fathom.kinds.reservation import HOLDER_UID
@@ -170,14 +170,19 @@ def subject_of(evidence: Evidence) -> ObjectRef:
 
 
 def _last_uid(subject: ObjectRef, evidence: Evidence) -> str:
+    """That of the last commit. Times count only for objects without a write on record: the answer to an
+    earlier object's removal may come late, and who has not heard of the removal decides about that one."""
     place = (subject.resource, subject.namespace, subject.name)
+    writes = [entry for entry in committed_writes(evidence.audit, subject) if entry.uid]
+    told = {"", *(entry.uid for entry in writes)}
     recorded = [(moment_ns(entry.time) or 0, entry.uid) for entry in evidence.audit if _place(entry) == place]
     recorded += [
         (record.kept.decision.time_ns, record.kept.decision.subject.uid)
         for record in evidence.decisions
         if _place(record.kept.decision.subject) == place
     ]
-    return max(((time_ns, uid) for time_ns, uid in recorded if uid), default=(0, ""))[1]
+    last = [(moment_ns(entry.time) or 0, entry.uid) for entry in writes[-1:]]
+    return max([*last, *((time_ns, uid) for time_ns, uid in recorded if uid not in told)], default=(0, ""))[1]
 
 
 def _place(record: AuditEntry | Subject) -> tuple[str, str, str]:

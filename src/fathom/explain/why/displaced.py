@@ -7,7 +7,7 @@ as a victim, and the object that the Event Preempted is related to, say for whom
 from __future__ import annotations
 
 from fathom.controllers.node_health.plan_evictions import DECLARED, no_execute, stays_beside_s
-from fathom.explain.evidence import Evidence, Recorded
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded, committed_writes
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change, Explanation, TroubleKind
 from fathom.explain.why.answering import answer
@@ -56,14 +56,8 @@ def _has_ended(case: PodCase) -> bool:
 
 
 def _evicted_by(case: PodCase) -> str:
-    users = [
-        entry.user
-        for entry in case.evidence.audit
-        if entry.subresource == "eviction"
-        and entry.wrote
-        and (entry.namespace, entry.name) == case.key
-        and entry.uid in {"", uid_of(case.pod)}
-    ]
+    writes = committed_writes(case.evidence.audit, ObjectRef(PODS, *case.key, uid_of(case.pod)))
+    users = [entry.user for entry in writes if entry.subresource == "eviction"]
     return f"asked for by {users[-1]}" if users else "no data about who asked for it"
 
 

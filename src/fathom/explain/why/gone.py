@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded, committed_writes
 from fathom.explain.why import commands, node_lost
 from fathom.explain.why.answer import Change, Explanation, summary_of
 from fathom.explain.why.answering import answer
@@ -92,14 +92,8 @@ def existed(subject: ObjectRef, evidence: Evidence) -> bool:
 def deletion_of(evidence: Evidence, key: Key, uid: str) -> AuditEntry | None:
     """Who asked for it. The agent deletes a pod once more when its containers have stopped: that only
     confirms the first request. Of several pods of this name, the newest."""
-    deletions = [
-        entry
-        for entry in evidence.audit
-        if entry.verb in {"delete", "deletecollection"}
-        and entry.wrote
-        and (entry.resource, entry.namespace, entry.name) == (PODS, *key)
-        and uid in {"", entry.uid}
-    ]
+    writes = committed_writes(evidence.audit, ObjectRef(PODS, *key, uid))
+    deletions = [entry for entry in writes if entry.verb in {"delete", "deletecollection"}]
     return next((entry for entry in deletions if entry.uid == deletions[-1].uid), None)
 
 

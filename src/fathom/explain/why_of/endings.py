@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.controllers.progress.missing_pods import OURS
-from fathom.explain.evidence import Evidence
+from fathom.explain.evidence import Evidence, committed_writes
 from fathom.explain.why.answer import Change, Explanation
 from fathom.explain.why.commands import word
 from fathom.explain.why_of.answering import explained
@@ -37,15 +37,8 @@ def explain_gone(evidence: Evidence) -> Explanation:
 
 
 def _deletion(evidence: Evidence) -> AuditEntry | None:
-    subject = evidence.subject
-    entries = [
-        entry
-        for entry in evidence.audit
-        if (entry.resource, entry.namespace, entry.name) == (subject.resource, *subject.key)
-        and entry.verb in {"delete", "deletecollection"}
-        and entry.wrote
-        and (not subject.uid or entry.uid in {"", subject.uid})
-    ]
+    writes = committed_writes(evidence.audit, evidence.subject)
+    entries = [entry for entry in writes if entry.verb in {"delete", "deletecollection"}]
     return entries[-1] if entries else None
 
 

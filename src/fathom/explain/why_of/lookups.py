@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from fathom.explain.evidence import Evidence, ObjectRef, Recorded, mentioning
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded, committed_writes, mentioning
 from fathom.explain.why.answer import Explanation, Freshness
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import SeenVersions
@@ -163,14 +163,10 @@ def newest(evidence: Evidence, kind: str) -> int:
 
 def last_writer(evidence: Evidence, obj: Obj, resource: str, field: str) -> AuditEntry | None:
     """The last write that surely changed this field."""
-    key, uid = key_of(obj), uid_of(obj)
     entries = [
         entry
-        for entry in evidence.audit
-        if (entry.resource, entry.namespace, entry.name) == (resource, *key)
-        and entry.uid in {"", uid}
-        and entry.wrote
-        and any(_is_within(path, field) for path in touching(entry.changed, field))
+        for entry in committed_writes(evidence.audit, ref(resource, obj))
+        if any(_is_within(path, field) for path in touching(entry.changed, field))
     ]
     return entries[-1] if entries else None
 
