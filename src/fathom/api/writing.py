@@ -37,7 +37,7 @@ from fathom.model.errors import (
     timed_out,
 )
 from fathom.model.fields import changed_paths, changed_values
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.objects import Obj, metadata
 from fathom.store.protocol import (
     BadCommit,
     Committed,
@@ -332,15 +332,15 @@ async def _admit(
     What is allowed needs no such care: the commit expects what it was judged by."""
     judged_at = core.cache.reached
     try:
-        return _judge(core, call, operation, obj, old, subresource)
+        return _judge(core, call, operation, obj=obj, old=old, subresource=subresource)
     except Denied:
         if not core.shared_store or await core.catch_up() == judged_at:
             raise
-    return _judge(core, call, operation, obj, old, subresource)
+    return _judge(core, call, operation, obj=obj, old=old, subresource=subresource)
 
 
 def _judge(
-    core: Core, call: Call, operation: str, obj: Obj | None, old: Obj | None, subresource: str
+    core: Core, call: Call, operation: str, *, obj: Obj | None, old: Obj | None, subresource: str
 ) -> tuple[Obj, Sequence[Charge]]:
     attempt = WriteAttempt(
         operation=operation,
