@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NOBODY = -1  # As a cause: the event has none.
 
 
-class ChronicleEvent(msgspec.Struct, frozen=True, kw_only=True):
+class ChronicleEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # In no cycle: never traversed.
     id: int
     at_ns: int
     process: str
