@@ -177,6 +177,18 @@ def running(name: str, owner: str, *, ready: bool = True, node: str = "node-1") 
     return {**made, "status": {"phase": "Running", "conditions": conditions}}
 
 
+def by_replica_set(decision: str, view: int, *, verdict: str) -> Decision:
+    """A decision about a ReplicaSet, which saw the pods at this revision."""
+    return Decision(
+        id=decision,
+        time_ns=0,
+        controller="replicasets",
+        subject=Subject("replicasets.apps", "default", "set"),
+        verdict=verdict,
+        seen={"Pod": SeenVersions(view)},
+    )
+
+
 RECREATED = (
     (0.0, "deployments.apps", None, owned("Deployment", "d", strategy={"type": "Recreate"})),
     (0.0, "replicasets.apps", None, owned("ReplicaSet", "old", "d")),
@@ -210,6 +222,36 @@ def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
     assert told(AvailableIsEarned(), *begun, in_time) is None
     # It was so in the view that this is said from.
     assert told(AvailableIsEarned(), *begun, (11.5, "pods", ready, sick), in_time) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "wrong"),
+    [
+        (2, None),
+        (3, "replicasets.apps/default/old reports 1 available pods; 0 were ready for long enough"),
+        (None, None),  # No decision is on record: its view may be old.
+    ],
+)
+def test_a_pod_is_ready_for_as_long_as_a_view_shows_it_ready(view: int | None, wrong: str | None) -> None:
+    """1. A pod is ready, and two seconds later it is not. 2. A leader that has not heard of that reports it
+    as available when it would have been ready for long enough."""
+
+    def said(available: int) -> Obj:
+        made = owned("ReplicaSet", "old", "d", minReadySeconds=10)
+        return {**made, "status": {"availableReplicas": available}}
+
+    ready, sick = running("p", "old"), running("p", "old", ready=False)
+    checker, headers = AvailableIsEarned(), ((DECISION_HEADER, "d-1"),)
+    if view is not None:
+        checker.decided(NOBODY, by_replica_set("d-1", view, verdict="status"))
+    replica_set, pod_key = Key("default", "old"), Key("default", "p")
+    changes = (
+        Seen("replicasets.apps", replica_set, 1, None, said(0), 0.0, "x", 1),
+        Seen("pods", pod_key, 2, None, ready, 1.0, "x", 1),
+        Seen("pods", pod_key, 3, ready, sick, 3.0, "x", 1),
+        Seen("replicasets.apps", replica_set, 4, said(0), said(1), 12.0, "x", 1, headers=headers),
+    )
+    assert [checker.commit(change) for change in changes] == [None, None, None, wrong]
 
 
 def test_a_pod_is_as_old_as_its_agent_wrote_by_a_clock_that_may_be_ahead() -> None:
@@ -339,16 +381,7 @@ def child_of_two(
 ) -> object:
     """What is found wrong when this pod of a ReplicaSet that wants two is committed."""
     if decision:
-        subject, pods = Subject("replicasets.apps", "default", "set"), SeenVersions(view)
-        record = Decision(
-            id=decision,
-            time_ns=0,
-            controller="replicasets",
-            subject=subject,
-            verdict="create",
-            seen={"Pod": pods},
-        )
-        checker.decided(NOBODY, record)
+        checker.decided(NOBODY, by_replica_set(decision, view, verdict="create"))
     new = {**owned("Pod", name, "set"), "spec": {}, "status": {"phase": "Running"}}
     new["metadata"]["labels"] = {"app": "set"}
     headers = ((DECISION_HEADER, decision),)

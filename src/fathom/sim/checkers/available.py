@@ -1,46 +1,58 @@
 """Pods that count as available have been ready for `minReadySeconds`.
 
 That time is counted by wall clocks, as in Kubernetes: from the time that the agent wrote, which may be stored
-later, and by a controller whose clock may be ahead.
+later, and by a controller whose clock may be ahead. And by what its view shows:
+
+    1. A pod is ready for two seconds, and is deleted. 2. A new leader has not heard of that. 3. When
+    `minReadySeconds` have passed since 1, it counts the pod as available.
+
+So a pod that is no longer ready grows older in each view that lacks its end. A decision on record says what
+its view has; a Deployment adds up what its ReplicaSets report, which others decided.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fathom.controllers.pod_states import is_active, is_ready, seconds
 from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.model.resource_names import DEPLOYMENTS, REPLICA_SETS
 from fathom.model.times import SECOND_NS
+from fathom.sim.checkers.decisions import decision_of
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.faults import Skew
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.process import EPOCH_NS
 
 if TYPE_CHECKING:
+    from fathom.sim.world.process import SimProcess
     from fathom.sim.world.world import World
 
 # Times are recorded in whole seconds, by two writers.
 ROUNDED_S = 2.0
-# The cache from which a status was computed may be this old.
+# The cache from which a status was computed may be this old, where no decision on record says how old it is.
 LATELY_S = 60.0
-LONG_AGO_S = -1e9
-NEVER_S = -1e9
+
+
+class _ReadyPeriod(msgspec.Struct):
+    since_s: float
+    until_s: float = math.inf
+    until_revision: float = math.inf  # Of the change that ended it.
 
 
 class _Pod(msgspec.Struct):
     owner: str
-    ready_s: float | None = None  # Since when it is ready; None while it is not.
-    ready_for_s: float = 0.0  # The longest time that it was ready lately, up to `over_s`.
-    over_s: float = LONG_AGO_S
+    ready: list[_ReadyPeriod]  # In order; the last one may not have ended.
 
 
 class AvailableIsEarned(Checker):
-    """A ReplicaSet or Deployment never counts more pods as available than had lately been ready long
-    enough."""
+    """A ReplicaSet or Deployment never counts more pods as available than had been ready for long enough, in
+    the view that it was decided from."""
 
     name = "only pods ready for minReadySeconds are available"
     resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
@@ -49,10 +61,12 @@ class AvailableIsEarned(Checker):
         self._pods: dict[str, _Pod] = {}  # By UID; deleted pods stay.
         self._deployment_of: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
         self._needed_s: dict[str, float] = {}  # UID -> the smallest `minReadySeconds` it ever had.
+        self._views: dict[str, int] = {}  # Id of a decision -> the revision up to which it saw all pods.
         self._world: World | None = None
 
     def begin(self, world: World) -> None:
         self._world = world
+        world.engine.record_readers.append(self)
 
     def commit(self, change: Seen) -> Found:
         if change.resource == PODS:
@@ -68,7 +82,7 @@ class AvailableIsEarned(Checker):
         if reported <= _available(change.old):
             return None
         least_s = needed_s - ROUNDED_S - self._ahead_s(change.at_s)
-        actual = sum(_was_ready_s(pod, change.at_s) >= least_s for pod in self._pods_of(uid))
+        actual = sum(self._ready_s(pod, change) >= least_s for pod in self._pods_of(uid))
         return (
             f"{change.path} reports {reported} available pods; {actual} were ready for long enough"
             if reported > actual
@@ -77,6 +91,16 @@ class AvailableIsEarned(Checker):
 
     def _pods_of(self, uid: str) -> list[_Pod]:
         return [pod for pod in self._pods.values() if uid in {pod.owner, self._deployment_of.get(pod.owner)}]
+
+    def _ready_s(self, pod: _Pod, change: Seen) -> float:
+        """For how long it was ready in the view that the change was decided from; negative if it was not."""
+        view = self._views.get(decision_of(change) or "")
+        shown = (
+            period.since_s
+            for period in pod.ready
+            if (period.until_s > change.at_s - LATELY_S if view is None else period.until_revision > view)
+        )
+        return change.at_s - min(shown, default=math.inf)
 
     def _ahead_s(self, at_s: float) -> float:
         """By how much a wall clock may have been ahead until then."""
@@ -93,19 +117,21 @@ class AvailableIsEarned(Checker):
 
     def _follow(self, change: Seen) -> None:
         obj = change.new or change.old or {}
-        pod = self._pods.setdefault(uid_of(obj), _Pod(owner_uid(obj)))
+        pod = self._pods.setdefault(uid_of(obj), _Pod(owner_uid(obj), []))
         ready = change.new is not None and is_active(change.new) and is_ready(change.new)
-        if ready and pod.ready_s is None:
-            pod.ready_s = min(change.at_s, self._written_s(obj))
-        elif not ready and pod.ready_s is not None:
-            pod.ready_for_s, pod.over_s = _was_ready_s(pod, change.at_s), change.at_s
-            pod.ready_s = None
+        period = pod.ready[-1] if pod.ready and pod.ready[-1].until_s == math.inf else None
+        if ready and period is None:
+            pod.ready.append(_ReadyPeriod(min(change.at_s, self._written_s(obj))))
+        elif not ready and period is not None:
+            period.until_s, period.until_revision = change.at_s, change.revision
 
+    # Called by the processes' journals.
 
-def _was_ready_s(pod: _Pod, at_s: float) -> float:
-    """For how long it was ready lately; `NEVER_S` if it was not."""
-    lately_s = pod.ready_for_s if at_s - pod.over_s < LATELY_S else NEVER_S
-    return max(lately_s, at_s - pod.ready_s if pod.ready_s is not None else NEVER_S)
+    def decided(self, process: SimProcess, decision: Decision) -> None:
+        if decision.subject.resource == REPLICA_SETS and (pods := decision.seen.get("Pod")) is not None:
+            self._views[decision.id] = pods.revision
+
+    def concluded(self, process: SimProcess, outcome: Outcome) -> None: ...
 
 
 def _available(obj: Obj | None) -> int:
