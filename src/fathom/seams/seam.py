@@ -40,7 +40,7 @@ ANSWERS = frozenset({Input.REPLY, Input.OPENED})  # The inputs that an ask waits
 CHUNK = Input.CHUNK  # Most inputs are chunks: a module-level name is looked up faster.
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True, gc=False):
     """One complete request: everything that is sent follows from it."""
 
     method: str
@@ -57,7 +57,7 @@ class Ask(msgspec.Struct, frozen=True):
         return zlib.crc32(body, zlib.crc32("\n".join(head).encode()))
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """`status` 0: no answer came, and whether the ask took effect is unknown; `body` says what happened."""
 
     status: int

@@ -15,26 +15,29 @@ import msgspec
 from fathom.model.body import Body
 
 
-class Entry(msgspec.Struct, frozen=True):
+# Values that no cycle of references goes through: the garbage collector does not traverse them (`gc=False`).
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
     key: str
     body: Body
     revision: int  # Of the commit that wrote it last.
     created: int  # Of the commit that created it; a key deleted and created again gets a new one.
 
 
-class Expect(msgspec.Struct, frozen=True):
+class Expect(msgspec.Struct, frozen=True, gc=False):
     """The key was last written at this revision; 0 means that it does not exist."""
 
     key: str
     revision: int
 
 
-class Put(msgspec.Struct, frozen=True):
+class Put(msgspec.Struct, frozen=True, gc=False):
     key: str
     body: Body
 
 
-class Delete(msgspec.Struct, frozen=True):
+class Delete(msgspec.Struct, frozen=True, gc=False):
     """Deleting an absent key changes nothing and is not an error."""
 
     key: str
@@ -43,18 +46,18 @@ class Delete(msgspec.Struct, frozen=True):
 Write = Put | Delete
 
 
-class Committed(msgspec.Struct, frozen=True):
+class Committed(msgspec.Struct, frozen=True, gc=False):
     revision: int
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class Conflict(msgspec.Struct, frozen=True, gc=False):
     """Nothing was written. `current` has every precondition key with its current entry; None means absent."""
 
     current: dict[str, Entry | None]
     revision: int
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown(msgspec.Struct, frozen=True, gc=False):
     """The commit may or may not have happened. Only a read can tell; the store never tries again."""
 
     cause: str
@@ -63,14 +66,14 @@ class Unknown(msgspec.Struct, frozen=True):
 Outcome = Committed | Conflict | Unknown
 
 
-class Page(msgspec.Struct, frozen=True):
+class Page(msgspec.Struct, frozen=True, gc=False):
     entries: tuple[Entry, ...]  # In key order.
     revision: int  # The revision the page was read at.
     more: bool  # Further keys follow the last one.
     remaining: int = 0  # How many, where the engine knows.
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One key's change. `entry` None is a deletion. `previous` is the entry before it, None at creation or
     where the engine no longer has it."""
 
@@ -80,7 +83,7 @@ class Change(msgspec.Struct, frozen=True):
     previous: Entry | None
 
 
-class Batch(msgspec.Struct, frozen=True):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """Changes in revision order, whole commits only. Everything under the prefix up to and including
     `revision` has now been delivered; an empty batch is progress alone."""
 
