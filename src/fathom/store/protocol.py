@@ -14,8 +14,7 @@ import msgspec
 
 from fathom.model.body import Body
 
-
-# Values that no cycle of references goes through: the garbage collector does not traverse them (`gc=False`).
+# `gc=False`, below: no cycle of references goes through these values, so the garbage collector skips them.
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
