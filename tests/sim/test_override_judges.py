@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
+from fathom.kinds.override_stamps import hash_of
+from fathom.model.audit import AuditEntry, Verdict
 from fathom.model.decision import Considered, Decision, Subject
 from fathom.model.objects import Key, Obj
 from fathom.model.times import SECOND_NS, timestamp
-from fathom.sim.checkers.approvals import OnlyTheApprovedActs
+from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheApprovedActs
 from fathom.sim.checkers.break_glass import BreakGlassEnds
 from fathom.sim.checkers.contradictions import NoContradictionInForce
 from fathom.sim.checkers.override_floor import (
@@ -21,6 +24,7 @@ from fathom.sim.checkers.override_floor import (
 )
 from fathom.sim.checkers.override_rates import UndoneAFewAtATime
 from fathom.sim.checkers.overrides import DecidedWithoutTheEnded, NothingActsAfterTheEnd
+from fathom.sim.report.chronicle import Audited
 from fathom.sim.world.invariants import Checker, Finding, Seen
 from fathom.sim.world.world import World
 
@@ -185,6 +189,84 @@ def test_an_approval_by_its_author_or_of_another_spec_or_none_at_all_is_found() 
     )
     assert "a spec that nobody approved" in str(told[2])
     assert "needs no approval" in str(approvals(made(override("o", {"drain": True})))[0])
+
+
+# The audit log of approvals: alice creates the override at revision 1 and edits it at 2, bob approves at 3.
+
+CREATED, EDITED = (override("o", {"drain": True}, target=f"zone/{zone}") for zone in "ab")
+
+
+def entry(user: str, obj: Obj, revision: int, **how: Any) -> AuditEntry:
+    notes = Verdict("SchedulerOverrides", notes=(("spec-hash", hash_of(obj)),))
+    fields = {"id": str(revision), "time": "", "verb": "patch", "code": 200, "uid": "uid-o", **how}
+    return AuditEntry(
+        user=user, resource=OVERRIDES, name="o", revision=revision, admission=(notes,), **fields
+    )
+
+
+CREATE = entry("alice", CREATED, 1, verb="create")
+EDIT = entry("alice", EDITED, 2)
+UNKNOWN = entry("alice", EDITED, 0, code=504)  # The server does not know whether it was committed.
+OF_BOB = entry("bob", EDITED, 3, subresource="approval")
+
+
+def audited(*entries: AuditEntry, edited: bool = True, restarted: bool = False) -> list[object]:
+    server = SimpleNamespace(alive=True, incarnation=1)
+    checker, engine = ApprovalsAreInTheAuditLog(), Engine()
+    engine.committer = SimpleNamespace(server=server)
+    world = cast(World, SimpleNamespace(engine=engine))
+    checker.begin(world)
+    checker.commit(made(CREATED))
+    if edited:
+        checker.commit(msgspec.structs.replace(seen(OVERRIDES, "o", CREATED, EDITED), revision=2))
+    server.incarnation += restarted
+    events = [
+        Audited(id=number, at_ns=0, process="api-1", incarnation=1, entry=each)
+        for number, each in enumerate(entries)
+    ]
+    engine.chronicle = SimpleNamespace(events=events)
+    return list(checker.settled(world))
+
+
+def test_an_approval_is_of_the_spec_that_the_log_has_last_whatever_the_order_of_its_entries() -> None:
+    assert audited(OF_BOB, EDIT, CREATE) == []
+    assert audited(OF_BOB, CREATE, edited=False) == [
+        f"bob approved {hash_of(EDITED)[:8]} of o: it was {hash_of(CREATED)[:8]} by {{'alice'}}"
+    ]
+    own = entry("alice", EDITED, 3, subresource="approval")
+    assert "alice approved" in str(audited(CREATE, EDIT, own))
+
+
+def test_a_write_whose_outcome_the_server_did_not_know_counts_only_if_it_was_committed() -> None:
+    of_the_first = entry("bob", CREATED, 3, subresource="approval")
+    assert audited(CREATE, UNKNOWN, OF_BOB) == []
+    assert audited(CREATE, UNKNOWN, of_the_first, edited=False) == []
+    assert "bob approved" in str(audited(CREATE, UNKNOWN, of_the_first))
+    assert "bob approved" in str(audited(CREATE, UNKNOWN, OF_BOB, edited=False))
+    created = entry("alice", CREATED, 0, verb="create", code=504, uid="")
+    assert audited(created, EDIT, OF_BOB) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (),
+        (entry("bob", EDITED, 0, code=504),),
+        (entry("alice", CREATED, 0, code=504),),
+        (entry("alice", EDITED, 0, code=409),),
+        (entry("alice", EDITED, 0, code=504, uid="another"),),
+    ],
+    ids=["none", "of another user", "of another spec", "refused", "of another object"],
+)
+def test_a_spec_that_was_written_without_an_entry_is_found_unless_its_server_died(
+    other: tuple[AuditEntry, ...],
+) -> None:
+    assert audited(CREATE, *other, OF_BOB) == [
+        f"no entry has the spec {hash_of(EDITED)[:8]} that alice wrote to o"
+    ]
+    assert audited(CREATE, *other, OF_BOB, restarted=True) == []
+    of_the_first = entry("bob", CREATED, 3, subresource="approval")
+    assert "bob approved" in str(audited(CREATE, *other, of_the_first, restarted=True))
 
 
 # Break-glass.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import msgspec
+
+from fathom.kinds.override_stamps import hash_of
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.audit import AuditEntry
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.sim.checkers.override_effects import WITH_EFFECTS, effects_on, evicted_for
 from fathom.sim.report.chronicle import Audited
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
 
 LIMITS = "steeringlimits.fathom.dev"
 RISKY = ("drain", "trafficWeights", "approveRepairs")
+APPROVAL = "approval"  # The subresource.
+OUTCOME_UNKNOWN = 504
 
 
 class OnlyTheApprovedActs(Checker):
@@ -84,26 +90,81 @@ class OnlyTheApprovedActs(Checker):
         return None
 
 
+class SpecWrite(msgspec.Struct, frozen=True):
+    """A commit that wrote the spec of an override, or approved one."""
+
+    revision: int
+    uid: str
+    name: str
+    user: str
+    spec: str  # Its hash.
+    approves: bool = False
+
+
 class ApprovalsAreInTheAuditLog(Checker):
     """The audit log alone shows for each approval that its hash is that of the spec that was last written
-    before it, and that its approver wrote none. Needs a chronicle, which has the audit entries."""
+    before it, and that its approver wrote none. Every write of a spec is in the log, unless its server died
+    before it answered. Needs a chronicle, which has the audit entries."""
 
     name = "the audit log confirms each approval"
+    resources = frozenset({OVERRIDES})
+
+    def __init__(self) -> None:
+        self._commits: list[tuple[SpecWrite, SimProcess, int]] = []  # With the server, and which life it was.
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None or lookup(change.old, "spec") == change.new.get("spec"):
+            return None
+        assert self._engine.committer is not None
+        user, server = self._engine.processes[change.by].user.name, self._engine.committer.server
+        uid, spec = uid_of(change.new), hash_of(change.new)
+        write = SpecWrite(change.revision, uid, change.key.name, user, spec)
+        self._commits.append((write, server, server.incarnation))
+        return None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         assert world.engine.chronicle is not None, "the scenario must be chronicled"
-        entries = [event.entry for event in world.engine.chronicle.events if isinstance(event, Audited)]
-        of_overrides = [entry for entry in entries if entry.resource == OVERRIDES and entry.wrote]
-        specs: dict[str, tuple[str, set[str]]] = {}  # UID -> the hash of its spec, and who wrote one.
-        for entry in sorted(of_overrides, key=lambda entry: entry.revision):
-            noted = _spec_hash(entry)
-            if not noted:
-                continue
-            current, writers = specs.get(entry.uid, ("", set()))
-            if entry.subresource != "approval":
-                specs[entry.uid] = (noted, {*writers, entry.user})
-            elif current and (noted != current or entry.user in writers):
-                yield f"{entry.user} approved {noted[:8]} of {entry.name}: it was {current[:8]} by {writers}"
+        events = world.engine.chronicle.events
+        entries = [
+            event.entry
+            for event in events
+            if isinstance(event, Audited) and event.entry.resource == OVERRIDES and _spec_hash(event.entry)
+        ]
+        logged = [_logged(entry) for entry in entries if entry.wrote]
+        # 1. A server sends a commit. 2. The store commits. 3. The outcome does not reach the server, which
+        # answers 504; or the server dies. So no entry has the revision: that of the 504 has only the hash.
+        revisions = {write.revision for write in logged}
+        others = [commit for commit in self._commits if commit[0].revision not in revisions]
+        for write, server, life in others:
+            died = not server.alive or server.incarnation != life
+            if not died and not any(_may_have_made(entry, write) for entry in entries):
+                yield f"no entry has the spec {write.spec[:8]} that {write.user} wrote to {write.name}"
+        yield from _wrong_approvals([*logged, *(write for write, _, _ in others)])
+
+
+def _logged(entry: AuditEntry) -> SpecWrite:
+    approves = entry.subresource == APPROVAL
+    return SpecWrite(entry.revision, entry.uid, entry.name, entry.user, _spec_hash(entry), approves)
+
+
+def _may_have_made(entry: AuditEntry, write: SpecWrite) -> bool:
+    """Whether it is of a write whose outcome the server did not know. That of a create has no UID."""
+    if entry.code != OUTCOME_UNKNOWN or entry.uid not in {"", write.uid}:
+        return False
+    return (entry.user, _spec_hash(entry)) == (write.user, write.spec) and entry.subresource != APPROVAL
+
+
+def _wrong_approvals(writes: Iterable[SpecWrite]) -> Iterator[str]:
+    specs: dict[str, tuple[str, set[str]]] = {}  # UID -> the hash of its spec, and who wrote one.
+    for write in sorted(writes, key=lambda write: write.revision):
+        current, writers = specs.get(write.uid, ("", set()))
+        if not write.approves:
+            specs[write.uid] = (write.spec, {*writers, write.user})
+        elif current and (write.spec != current or write.user in writers):
+            yield f"{write.user} approved {write.spec[:8]} of {write.name}: it was {current[:8]} by {writers}"
 
 
 def _is_risky(override: Obj) -> bool:
