@@ -66,7 +66,11 @@ class Hands:
 
     def around(self) -> Surroundings:
         return Surroundings(
-            now_ns=lambda: self.now_ns, sleep=self.sleep, tell=self.told.append, answer=self._answer
+            now_ns=lambda: self.now_ns,
+            elapsed_ns=lambda: self.now_ns,
+            sleep=self.sleep,
+            tell=self.told.append,
+            answer=self._answer,
         )
 
     async def _sleep(self, seconds: float) -> None:

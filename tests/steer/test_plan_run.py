@@ -178,6 +178,26 @@ def test_a_person_is_asked_and_no_stops_the_run() -> None:
     )
 
 
+def test_a_wall_clock_that_is_set_hides_no_gap_and_makes_none() -> None:
+    waiting = RunbookStep(id="w", action=RunbookAction(wait=WaitAction()))
+    content = RunbookSpec(steps=(waiting,), postconditions=(condition("well", **{"for": "20s"}),))
+    status = running(StepRecord(id="w", state="Done", ended_at="2027-01-15T08:00:00Z"))
+
+    def looks(*moments: tuple[int, int]) -> Instruction:
+        """Each: by the wall clock, and really, in seconds."""
+        observed, instruction = NOTHING, next_instruction(content, status, NOTHING, T0)
+        assert isinstance(instruction, Check)
+        check = instruction
+        for wall_s, real_s in moments:
+            observed = judged(check, forgotten(observed), real_s * SECOND_NS)
+            instruction = next_instruction(content, status, observed, T0 + wall_s * SECOND_NS)
+        return instruction
+
+    assert isinstance(looks((0, 0), (2, 42)), Sleep)
+    assert isinstance(looks((0, 0), (2, 2), (42, 4)), Sleep)
+    assert looks((0, 0), (-40, 10), (-30, 20)) == Finish("Succeeded", "Succeeded")
+
+
 def test_postconditions_must_hold_for_their_time_without_a_gap() -> None:
     waiting = RunbookStep(id="w", action=RunbookAction(wait=WaitAction()))
     content = RunbookSpec(steps=(waiting,), postconditions=(condition("well", **{"for": "6s"}),))

@@ -52,7 +52,8 @@ GAP_NS_MAX = 15 * SECOND_NS  # Two looks further apart do not show that somethin
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What this runner has seen since it began. A runner that takes a run over starts with nothing."""
+    """What this runner has seen since it began. A runner that takes a run over starts with nothing. Times are
+    of a clock that nobody sets."""
 
     check: Check | None = None  # What the verdicts are of; None: nothing is judged yet.
     verdicts: tuple[Verdict, ...] = ()
@@ -64,18 +65,18 @@ class Observed(msgspec.Struct, frozen=True):
 NOTHING = Observed()
 
 
-def observed_now(before: Observed, check: Check, verdicts: tuple[Verdict, ...], now_ns: int) -> Observed:
+def observed_now(before: Observed, check: Check, verdicts: tuple[Verdict, ...], looked_ns: int) -> Observed:
     same = before.check is None or (before.check.purpose, before.check.step) == (check.purpose, check.step)
     unknown = any(verdict.value == UNKNOWN for verdict in verdicts)
-    since = before.unknown_since if same and before.unknown_since is not None else now_ns
+    since = before.unknown_since if same and before.unknown_since is not None else looked_ns
     # Nobody looked for a while (the machine slept): whether a condition held meanwhile is not known.
-    earlier = before.held_since if now_ns - before.looked_ns <= GAP_NS_MAX else {}
+    earlier = before.held_since if looked_ns - before.looked_ns <= GAP_NS_MAX else {}
     held = {
-        verdict.name: earlier.get(verdict.name, now_ns)
+        verdict.name: earlier.get(verdict.name, looked_ns)
         for verdict in verdicts
         if check.purpose == AT_END and verdict.value == TRUE
     }
-    return Observed(check, verdicts, held, now_ns, since if unknown else None)
+    return Observed(check, verdicts, held, looked_ns, since if unknown else None)
 
 
 def told(check: Check, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -222,8 +223,8 @@ def _stop(stops: tuple[RunbookCondition, ...], observed: Observed) -> Stop | Non
 def _until_known(
     content: RunbookSpec, observed: Observed, verdict: Verdict, now_ns: int, when: str
 ) -> Instruction:
-    since_ns = now_ns if observed.unknown_since is None else observed.unknown_since
-    if now_ns - since_ns >= (duration_ns(content.unknown_for) or 0):
+    since_ns = observed.looked_ns if observed.unknown_since is None else observed.unknown_since
+    if observed.looked_ns - since_ns >= (duration_ns(content.unknown_for) or 0):
         return Stop("ConditionUnknown", f"{when}: {_words(verdict)}")
     return Sleep(now_ns + POLL_NS, f"{when}: {_words(verdict)}")
 
@@ -237,7 +238,7 @@ def _postconditions(
     short = [
         verdict
         for condition, verdict in zip(content.postconditions, observed.verdicts, strict=True)
-        if not _held(condition, observed, now_ns)
+        if not _held(condition, observed)
     ]
     if not short:
         return Finish(SUCCEEDED, "Succeeded")
@@ -248,9 +249,9 @@ def _postconditions(
     return Sleep(now_ns + POLL_NS, f"postcondition {short[0].name}: {words}")
 
 
-def _held(condition: RunbookCondition, observed: Observed, now_ns: int) -> bool:
+def _held(condition: RunbookCondition, observed: Observed) -> bool:
     since_ns = observed.held_since.get(condition.name)
-    return since_ns is not None and now_ns - since_ns >= (duration_ns(condition.for_) or 0)
+    return since_ns is not None and observed.looked_ns - since_ns >= (duration_ns(condition.for_) or 0)
 
 
 def _last_end(content: RunbookSpec, status: RunbookRunStatus) -> str:

@@ -61,6 +61,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """The outside, as the caller provides it."""
 
     now_ns: Callable[[], int]
+    elapsed_ns: Callable[[], int]  # Never set, and goes on while the machine sleeps.
     sleep: Callable[[float], Awaitable[None]]
     tell: Callable[[str], None]  # A line of progress.
     answer: Callable[[str, str], Awaitable[str]]  # (step, question) -> 'yes', 'no', or '': nobody is there.
@@ -139,12 +140,12 @@ class Runner:
     async def _check(self, check: Check, observed: Observed) -> Observed:
         facts = await self._facts()
         verdicts = told(check, self._conditions.judge(check.conditions, facts))
-        now_ns = self._around.now_ns()
-        judged = run_record.judged(self._status, check, verdicts, now_ns)
+        looked_ns = self._around.elapsed_ns()
+        judged = run_record.judged(self._status, check, verdicts, self._around.now_ns())
         if judged != self._status:
             self._tell_news(check, verdicts)
             await self._record.write(judged)
-        return observed_now(observed, check, verdicts, now_ns)
+        return observed_now(observed, check, verdicts, looked_ns)
 
     async def _do(self, instruction: Instruction) -> None:
         now_ns, status = self._around.now_ns(), self._status

@@ -27,7 +27,7 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.resource import Resource
 from fathom.model.times import micro_timestamp, moment_ns
-from fathom.seams.outside import live
+from fathom.seams.outside import SystemClock, live
 from fathom.steer.actions import describe
 from fathom.steer.conditions import Conditions
 from fathom.steer.confirmations import confirmed_writes
@@ -323,7 +323,7 @@ async def _carried_out(
 
 
 def _terminal(answers: Mapping[str, str]) -> Surroundings:
-    clock = live().clock
+    clock = SystemClock()
 
     def tell(line: str) -> None:
         say(f"{micro_timestamp(clock.now_ns())[11:19]}  {line}")
@@ -337,7 +337,9 @@ def _terminal(answers: Mapping[str, str]) -> Surroundings:
         word = (await asyncio.to_thread(sys.stdin.readline)).strip().lower()
         return "yes" if word in ("y", "yes") else "no"
 
-    return Surroundings(now_ns=clock.now_ns, sleep=asyncio.sleep, tell=tell, answer=answer)
+    return Surroundings(
+        now_ns=clock.now_ns, elapsed_ns=clock.since_boot_ns, sleep=asyncio.sleep, tell=tell, answer=answer
+    )
 
 
 def _ask(kubeconfig: Path | None, run: Obj, question: str) -> None:

@@ -100,6 +100,7 @@ class TriedRun:
 
         around = Surroundings(
             now_ns=clock.now_ns,
+            elapsed_ns=clock.monotonic_ns,
             sleep=asyncio.sleep,
             tell=lambda line: self._lines.append(RunLine(since_s(), line)),
             answer=_yes,

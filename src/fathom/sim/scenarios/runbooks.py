@@ -104,7 +104,11 @@ class Operator:
 
     async def _carry_on(self, run: Obj) -> None:
         around = Surroundings(
-            now_ns=self._clock.now_ns, sleep=asyncio.sleep, tell=lambda line: None, answer=_nobody
+            now_ns=self._clock.now_ns,
+            elapsed_ns=self._clock.monotonic_ns,
+            sleep=asyncio.sleep,
+            tell=lambda line: None,
+            answer=_nobody,
         )
         runner = Runner(self._api, run, holder=self._me, around=around)
         await (runner.abort("a test") if self._aborts else runner.resume())

@@ -178,7 +178,9 @@ def _surroundings(world: World) -> Surroundings:
     def now_ns() -> int:
         return world.engine.epoch_ns + world.engine.now_ns
 
-    return Surroundings(now_ns=now_ns, sleep=world.sleep, tell=lambda line: None, answer=nobody)
+    return Surroundings(
+        now_ns=now_ns, elapsed_ns=now_ns, sleep=world.sleep, tell=lambda line: None, answer=nobody
+    )
 
 
 def _run(content: RunbookSpec) -> Obj:
