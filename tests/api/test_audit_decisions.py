@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from tests.api.harness import Api, config_map, pod, tell
 from fathom.model.audit import AuditEntry
 from fathom.model.well_known import ACTOR_HEADER, DECISION_ANNOTATION, DECISION_HEADER
 from fathom.record.audit_reading import read_entries
+from fathom.store.memory import MemoryStore
+from fathom.store.protocol import Expect, Outcome, StoreUnavailable, Write
 
 GATEWAY = {"impersonate-user": "system:fathom:gateway"}
 
@@ -94,3 +97,26 @@ def test_only_an_account_of_ours_is_believed_about_who_writes(tmp_path: Path) ->
         assert (by_gateway.actor, by_gateway.decision, by_gateway.user_agent) == ("gateway", "d-9", "test")
 
     tell(story, tmp_path)
+
+
+class Broken(MemoryStore):
+    """A store whose commits fail as `error` says, if it is set."""
+
+    error: Exception | None = None
+
+    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        if self.error is not None and any("/configmaps/" in write.key for write in writes):
+            raise self.error
+        return await super().commit(preconditions, writes)
+
+
+def test_a_write_that_fails_in_the_server_is_in_the_log_too(tmp_path: Path) -> None:
+    store = Broken()
+
+    async def story(api: Api) -> None:
+        for store.error in (StoreUnavailable("no quorum"), RuntimeError("a bug"), None):
+            await api.post("/api/v1/namespaces/default/configmaps", config_map("c"))
+        written = [entry.code for entry in entries(api, tmp_path) if entry.resource == "configmaps"]
+        assert [code for code in written if code != 404] == [503, 500, 201]
+
+    tell(story, tmp_path, store=store)

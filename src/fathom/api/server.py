@@ -230,6 +230,12 @@ class ApiServer:
         except TimeoutError:
             self._record_all(call, 504)
             raise
+        except StoreUnavailable:
+            self._record_all(call, 503)
+            raise
+        except Exception:
+            self._record_all(call, 500)
+            raise
         self._record_all(call, answer.status)
         if isinstance(answer, UpgradeResponse):
             self._record_ports(call, answer)
