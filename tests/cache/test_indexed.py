@@ -89,6 +89,15 @@ def test_where_the_server_does_not_say_when_it_sent_a_bookmark_arrival_counts() 
     assert cache.heard_s == 102.0
 
 
+def test_until_a_bookmark_shows_what_the_server_says_no_event_makes_the_cache_look_new() -> None:
+    """The list came in pages, so that no bookmark ended it; the watch was held back for 40 s since."""
+    cache = synced(obj("a", 5))
+    apply(cache, *added(obj("b", 12)), now_s=141.0, opened_s=100.0)
+    assert (cache.seen, cache.heard_s) == (12, 0.0)
+    apply(cache, bookmark(12, age_s=3.0), now_s=141.0, opened_s=100.0)
+    assert cache.heard_s == 103.0
+
+
 def test_an_event_completes_only_the_revisions_before_it() -> None:
     cache = synced(obj("a", 5))
     apply(cache, *added(obj("b", 12)))
@@ -149,7 +158,7 @@ def test_a_write_is_visible_before_its_event_and_the_event_is_its_echo() -> None
     assert write(cache, ours, now_s=1.0) == [(before, ours)]
     assert cache.revision == 10
     applied = apply(cache, Event("MODIFIED", obj("a", 12, spec=1)), now_s=1.5)
-    assert applied == AppliedChange(fresh=True, as_of_s=1.5, echoes_s=[0.5])
+    assert applied == AppliedChange(fresh=True, echoes_s=[0.5])
     assert cache.get(Key("ns", "a")) is ours
 
 
@@ -158,7 +167,7 @@ def test_an_event_older_than_an_own_write_is_overtaken() -> None:
     ours = obj("a", 13)
     write(cache, ours)
     applied = apply(cache, Event("MODIFIED", obj("a", 12)), now_s=1.0)
-    assert applied == AppliedChange(overtaken=1, fresh=True, as_of_s=1.0)
+    assert applied == AppliedChange(overtaken=1, fresh=True)
     assert cache.get(Key("ns", "a")) is ours
 
 

@@ -98,8 +98,9 @@ class IndexedCache:
         self.seen = 0  # safe <= seen, and neither ever decreases.
         self.heard_s = float("-inf")
         # The server's bookmarks say when they were sent. What else it sends may have been on its way for
-        # long, and then shows nothing about how new the cache is.
-        self.dated = False
+        # long, and then shows nothing about how new the cache is. True until a bookmark shows otherwise:
+        # 1. A list is read in pages, which no bookmark ends. 2. The first events of its watch come late.
+        self.dated = True
         self.synced = False
         self._early: dict[Key, tuple[int, float]] = {}  # Own writes without their event: revision, when.
         self._written = 0  # The newest own write that was put in.
