@@ -251,6 +251,23 @@ def test_a_status_that_is_behind_the_pods_lets_nothing_go() -> None:
     assert sizes(plan_deployment(owner, lagging, now=NOW)) == {}
 
 
+def with_pods(owner: Obj, available: dict[str, int], *sets: Obj) -> DeploymentFacts:
+    """As the ReplicaSets report, but their pods, which have all been created, say something else."""
+    by_uid = {uid_of(one): available.get(one["metadata"]["name"], 0) for one in sets}
+    live = {uid_of(one): size_of(one) for one in sets}
+    return msgspec.structs.replace(around(owner, *sets), available=by_uid, live=live)
+
+
+def test_pods_that_a_status_does_not_count_yet_are_not_taken_for_unavailable() -> None:
+    """1. All pods of a revision become available; its status says so late. 2. Another one was never ready. 3.
+    A third one comes: only pods of the second can be spared."""
+    owner = deployment(4, tag="3", notes={REVISION: "3"})
+    good, bad = revision(owner, "1", 3, available=0), revision(owner, "2", 2, available=0, number=2)
+    sets = good, bad, revision(owner, "3", 0, number=3)
+    facts = with_pods(owner, {"web-h1": 3}, *sets)
+    assert sizes(plan_deployment(owner, facts, now=NOW)) == {"web-h2": 0}
+
+
 def test_a_rollback_keeps_the_only_healthy_capacity_until_there_is_other() -> None:
     """v2 was never ready; v1 has all that is."""
     owner = deployment(4, tag="1", notes={REVISION: "3"})

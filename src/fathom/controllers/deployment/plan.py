@@ -382,6 +382,16 @@ def available_of(replica_set: Obj, facts: DeploymentFacts) -> int:
     return min(reported, facts.available.get(uid_of(replica_set), 0), size_of(replica_set))
 
 
+def most_available_of(replica_set: Obj, facts: DeploymentFacts) -> int:
+    """The most of its status and its pods, within its size. What exceeds it is surely not available:
+
+    1. The reply to an update of the status is lost. Until that is given up, ten seconds later, the status has
+    none of four pods that become available. 2. A rollout takes two of them for unavailable, and keeps a pod
+    of another revision that has never been ready."""
+    reported = int(lookup(replica_set, "status", "availableReplicas") or 0)
+    return min(max(reported, facts.available.get(uid_of(replica_set), 0)), size_of(replica_set))
+
+
 def _shrunk(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> tuple[Patch, ...]:
     """Shrinks old revisions, the oldest first: unavailable pods go first, as long as the pods that the new
     revision still lacks are covered; available ones as far as there are more than the minimum."""
@@ -391,7 +401,7 @@ def _shrunk(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> tuple[Patch,
     lacking = size_of(sets.new) - available_of(sets.new, facts)
     room = sum(map(size_of, sets.all)) - least - lacking
     for replica_set in sets.old:
-        taken = max(0, min(room, size_of(replica_set) - available_of(replica_set, facts)))
+        taken = max(0, min(room, size_of(replica_set) - most_available_of(replica_set, facts)))
         sizes[metadata(replica_set)["name"]] -= taken
         room -= taken
     spare = min(room, sum(available_of(replica_set, facts) for replica_set in sets.all) - least)
