@@ -268,6 +268,34 @@ def test_pods_that_a_status_does_not_count_yet_are_not_taken_for_unavailable() -
     assert sizes(plan_deployment(owner, facts, now=NOW)) == {"web-h2": 0}
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_whichever_of_status_and_pods_is_right_enough_available_pods_are_kept(seed: int) -> None:
+    """A ReplicaSet deletes pods that are not available first."""
+    rng = random.Random(seed)
+    for _ in range(50):
+        surge, missing = rng.choice(((1, 0), (0, 1), (1, 1), (2, 0)))
+        wanted, before = rng.randrange(1, 6), rng.randrange(1, 6)
+        strategy = _rolling(surge, missing)
+        owner = deployment(wanted, tag="3", notes={REVISION: "3"}, strategy=strategy)
+        earlier = deployment(rng.choice((wanted, before)), strategy=strategy)
+        sets = [_reporting(earlier, tag, rng) for tag in "123"]
+        pods = {one["metadata"]["name"]: rng.randrange(size_of(one) + 1) for one in sets}
+        later = sizes(plan_deployment(owner, with_pods(owner, pods, *sets), now=NOW))
+        right = {
+            one["metadata"]["name"]: rng.choice(
+                (pods[one["metadata"]["name"]], one["status"]["availableReplicas"])
+            )
+            for one in sets
+        }
+        kept = sum(min(available, later.get(name, available)) for name, available in right.items())
+        assert kept >= min(wanted - limits_of(owner).unavailable, sum(right.values()))
+
+
+def _reporting(owner: Obj, tag: str, rng: random.Random) -> Obj:
+    size = rng.randrange(5)
+    return revision(owner, tag, size, available=rng.randrange(size + 1), number=int(tag))
+
+
 def test_a_rollback_keeps_the_only_healthy_capacity_until_there_is_other() -> None:
     """v2 was never ready; v1 has all that is."""
     owner = deployment(4, tag="1", notes={REVISION: "3"})
@@ -417,6 +445,25 @@ def test_scaling_down_in_the_middle_of_a_rollout_leaves_those_that_must_be_avail
     older, newer = revision(before, "1", 2, available=2), revision(before, "2", 4, available=0, number=2)
     assert shared_out(after, [older, newer]) == {"web-h1": 1, "web-h2": 2}
     assert sizes(planned(after, older, newer)) == {"web-h2": 1}
+
+
+def test_scaling_down_waits_until_a_status_counts_the_pods() -> None:
+    """In proportion, one of each would stay, and only pods of the older revision are available."""
+    before, after = deployment(5, strategy=_rolling(1, 0)), deployment(2, tag="2", strategy=_rolling(1, 0))
+    older, newer = revision(before, "1", 2, available=0), revision(before, "2", 4, available=0, number=2)
+    facts = with_pods(after, {"web-h1": 2}, older, newer)
+    assert sizes(plan_deployment(after, facts, now=NOW)) == {"web-h2": 2}
+    nothing = deployment(0, tag="2")  # Nothing must be kept, so nothing must be known.
+    assert sizes(plan_deployment(nothing, facts, now=NOW)) == {"web-h1": 0, "web-h2": 0}
+
+
+def test_a_scaled_revision_whose_pods_are_gone_replaces_no_other() -> None:
+    """Its status says that all are available."""
+    before, after = deployment(5), deployment(4, tag="2")
+    older, newer = revision(before, "1", 1), revision(after, "2", 4, number=2)
+    assert sizes(planned(after, older, newer)) == {"web-h1": 0}
+    facts = with_pods(after, {"web-h1": 1}, older, newer)
+    assert sizes(plan_deployment(after, facts, now=NOW)) == {}
 
 
 def test_scaling_to_nothing_takes_every_revision() -> None:

@@ -289,7 +289,7 @@ def _sizes(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> dict[str, int
     only = _only(sets)
     if only is not None:
         return {metadata(only)["name"]: wanted_of(deployment)}
-    if sets.new is not None and _is_saturated(deployment, sets.new):
+    if sets.new is not None and _is_saturated(deployment, sets.new, facts):
         return {metadata(replica_set)["name"]: 0 for replica_set in sets.old if size_of(replica_set)}
     if not is_rolling(deployment):
         return {}
@@ -319,7 +319,19 @@ def _keeping_available(
         fewer = max(0, min(over, size - available[name]))
         kept[name] -= fewer
         over -= fewer
-    return kept
+    enough = sum(min(available[name], size) for name, size in kept.items()) >= least
+    return kept if enough else _unless_counts_differ(sets, kept, facts)
+
+
+def _unless_counts_differ(sets: Sets, sizes: dict[str, int], facts: DeploymentFacts) -> dict[str, int]:
+    """No ReplicaSet shrinks whose status and pods differ: how many of its pods are available is known when
+    they agree, and it is scaled then."""
+    current = {metadata(replica_set)["name"]: replica_set for replica_set in sets.active}
+    return {
+        name: size for name, size in sizes.items()
+        if size >= size_of(current[name])
+        or available_of(current[name], facts) == most_available_of(current[name], facts)
+    }  # fmt: skip
 
 
 def _only(sets: Sets) -> Obj | None:
@@ -329,10 +341,9 @@ def _only(sets: Sets) -> Obj | None:
     return sets.active[0] if len(sets.active) == 1 else None
 
 
-def _is_saturated(deployment: Obj, new: Obj) -> bool:
+def _is_saturated(deployment: Obj, new: Obj, facts: DeploymentFacts) -> bool:
     wanted = wanted_of(deployment)
-    available = int(lookup(new, "status", "availableReplicas") or 0)
-    return size_of(new) == wanted == available and notes_of(new).get(DESIRED) == str(wanted)
+    return wanted == available_of(new, facts) == size_of(new) and notes_of(new).get(DESIRED) == str(wanted)
 
 
 # Rolling.
