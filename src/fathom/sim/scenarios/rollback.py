@@ -74,9 +74,9 @@ async def disturb(world: World, step: int) -> None:
 
 
 def version(number: int) -> Obj:
-    """Only version 5 is broken. A merge patch removes its annotation by setting it to null."""
+    """Only version 5 is broken. The others say so too: a merge patch would keep its annotation."""
     workload = deployment(NAME, REPLICAS, tag=number)
-    note = '{"fail": "readiness"}' if number == 5 else None
+    note = '{"fail": "readiness"}' if number == 5 else "{}"
     workload["spec"]["template"]["metadata"]["annotations"] = {SIMULATED: note}
     return workload
 
