@@ -131,12 +131,14 @@ class RepairReservations:
         reservation = view.get("Reservation", key)
         if reservation is not cached:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
+        if not names and overrides_for(view, key.namespace):
+            return ReconcileResult.in_s(0.1, "an override came while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
         void_s = self._void_s(key, cached)
         plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now(), void_s=void_s)
         if is_deleting(cached):
             plan = plan_finalizers(RESERVATION.name, cached, now_ns=now_ns)
-        acts = names and (plan.statuses or plan.deletes)
+        acts = names and (plan.patches or plan.deletes)
         pause = repair_pause(view, cached, names, now_ns=now_ns) if acts else None
         plan = held(plan, pause, needs=self._floor.needs)
         return ReconcileResult.after(
