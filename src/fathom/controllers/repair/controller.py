@@ -353,7 +353,7 @@ class RepairProposalsController:
             return ReconcileResult.in_s(1.0, "the decision changed")
         by = None if lookup(proposed, "status", "approved") else of_overrides.approval
         repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed, by)
-        return await self._carry_out(key, repair)
+        return await self._carry_out(key, repair, view)
 
     async def _names(self, subject: Obj | None) -> tuple[WorkloadName, ...]:
         """The subject and its controllers; of a reservation the workload that it is for."""
@@ -432,8 +432,9 @@ class RepairProposalsController:
         where = str(lookup(subject, "spec", "nodeName") or "")
         return await self._kit.api.get(NODE.resource, "", where) if where else None
 
-    async def _carry_out(self, key: Key, plan: Plan) -> ReconcileResult:
-        applied = await self._kit.apply(key, plan, seen=self._kit.snapshot())
+    async def _carry_out(self, key: Key, plan: Plan, view: Snapshot) -> ReconcileResult:
+        """`view`: in which no override paused repair."""
+        applied = await self._kit.apply(key, plan, seen=view)
         return ReconcileResult.after(applied, in_s=1.0, why="check that it is done")
 
 

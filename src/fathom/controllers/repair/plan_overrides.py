@@ -28,7 +28,7 @@ def held(plan: Plan, pause: WorkloadPause | None, needs: tuple[Need, ...] = ()) 
     same: they do nothing. `needs`: how new the view of overrides must be to say that none does."""
     if pause is None:
         acts = plan.patches or plan.deletes
-        return msgspec.structs.replace(plan, needs=(*plan.needs, *needs)) if acts else plan
+        return msgspec.structs.replace(plan, needs=(*plan.needs, *needs), heeds_pauses=True) if acts else plan
     if not (plan.patches or plan.deletes):
         return msgspec.structs.replace(plan, considered=as_decisive(pause.considered, ""))
     why = f"repair is paused by the override {pause.override}: {plan.why}"
