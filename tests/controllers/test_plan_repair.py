@@ -61,8 +61,9 @@ def reservation(uid: str = "r1", made: str = LONG_AGO, phase: str = "Active", **
 def phase_after(held: Obj, holder: Obj | None, *twins: Obj) -> tuple[str, str]:
     """What it becomes, and why."""
     plan = plan_reservation(held, holder, [held, *twins], now_ns=NOW_NS, now=NOW)
-    (write,) = plan.statuses
-    return str(write.status["phase"]), plan.why
+    (patch,) = plan.patches
+    assert patch.subresource == "status"
+    return str(patch.patch["status"]["phase"]), plan.why
 
 
 def test_a_reservation_whose_pod_waits_or_has_taken_it_is_left_alone() -> None:

@@ -65,7 +65,7 @@ def override(
 def test_what_repair_would_do_waits_and_the_override_is_on_record() -> None:
     plan = plan_pod(pod(), None, node_is_gone=True, now_ns=NOW_NS, now=NOW)
     assert plan.deletes
-    assert held(plan, None) == plan
+    assert held(plan, None) == msgspec.structs.replace(plan, heeds_pauses=True)
     assert held(plan, PAUSE) == Plan(
         why="repair is paused by the override calm: it is bound to node n1, which does not exist",
         considered=(msgspec.structs.replace(CALM, decisive=True),),

@@ -25,7 +25,8 @@ HEADERS = {
     spelling.encode(): name
     for name in (
         "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type",
-        "fathom-actor", "fathom-decision", "fathom-fence", "host", "traceparent", "user-agent",
+        "fathom-actor", "fathom-decision", "fathom-fence", "fathom-overrides-seen",
+        "host", "traceparent", "user-agent",
     )
     for spelling in (name, name.title())
 }  # fmt: skip

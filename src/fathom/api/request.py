@@ -119,6 +119,7 @@ class Caller(msgspec.Struct, frozen=True):
     user_agent: str = ""
     remote: str = ""
     fence: str = ""  # Fathom-Fence: ns/name/epoch
+    overrides_seen: str = ""  # Fathom-Overrides-Seen: the revision of the overrides that it was decided by.
     decision: str = ""  # Fathom-Decision: the decision this write carries out.
     trace: str = ""  # The request's W3C trace id.
     began_ns: int = 0  # By the wall clock; only where traces are on.

@@ -35,7 +35,7 @@ from fathom.model.errors import ApiError, internal, timed_out, too_large, unavai
 from fathom.model.times import SECOND_NS, micro_timestamp
 from fathom.model.traced import SpanSink
 from fathom.model.user import ANONYMOUS, User
-from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER, FENCE_HEADER
+from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER, FENCE_HEADER, OVERRIDES_SEEN_HEADER
 from fathom.seams.log import Log
 from fathom.store.protocol import StoreUnavailable
 
@@ -189,6 +189,7 @@ class ApiServer:
             user_agent=headers.get("user-agent", ""),
             remote=request.remote,
             fence=headers.get(FENCE_HEADER, ""),
+            overrides_seen=headers.get(OVERRIDES_SEEN_HEADER, ""),
             decision=headers.get(DECISION_HEADER, ""),
             trace=trace_id(headers.get("traceparent", "")),
             began_ns=0 if self._traces is None else self._clock.now_ns(),

@@ -354,6 +354,7 @@ def _judge(
         dry_run=call.dry_run,
         break_glass=call.audit.break_glass,
         fence=call.caller.fence,
+        overrides_seen=call.caller.overrides_seen,
     )
     settle = None
     if operation == "CREATE" and obj is not None and not subresource:

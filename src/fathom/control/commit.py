@@ -53,6 +53,7 @@ from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.decision import Decision, Journal, Result, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.well_known import DECISION_HEADER as DECISION_HEADER  # noqa: PLC0414  # As before.
+from fathom.model.well_known import OVERRIDES_SEEN_HEADER
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.outside import Clock, Ids
 
@@ -64,6 +65,8 @@ NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 # Where a decision lists what its plan considered; everything else is a policy.
 QUOTAS = frozenset({TENANT_QUOTAS, CAPACITY_CLASSES, "resourcequotas"})
 OVERRIDES_AND_QUOTAS = QUOTAS | {OVERRIDES}
+OVERRIDE_KIND = "SchedulerOverride"
+Headers = tuple[tuple[str, str], ...]
 
 
 class PlanPass(msgspec.Struct, frozen=True):
@@ -124,13 +127,13 @@ class Commit:
             recorded = self._decided(plan, here, seen, lacking) if is_new else ""
             return AppliedPlan(failure=held(lacking, recorded) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
-        sender = _Sender(self, here.owner, id_)
+        sender = _Sender(self, here.owner, id_, _proof(plan, seen))
         outcomes: list[tuple[Action, Outcome]] = []
         for group in () if lacking else (plan.creates, plan.patches, plan.deletes):
             outcomes += await sender.in_batches(group)
             if _first_failure(outcomes) is not None:
                 break
-        outcomes += await sender.in_batches(plan.statuses)
+        outcomes += await _Sender(self, here.owner, id_).in_batches(plan.statuses)
         if (subject := seen.get(here.kind.name, here.key)) is not None:
             for action, outcome in outcomes:
                 self._tell(EventChange(subject, seen, action, outcome, plan.why, plan.because, id_))
@@ -247,8 +250,8 @@ class Commit:
 
     # Sending one action.
 
-    async def _send(self, action: Action, *, owner: str, id_: str) -> Outcome:
-        api = self._api.with_decision(id_)
+    async def _send(self, action: Action, *, owner: str, id_: str, headers: Headers) -> Outcome:
+        api = self._api.with_headers(*headers).with_decision(id_)
         kind, key = self._kind_of(action), _kind_and_key(action)[1]
         sent = await _sent(api, action, kind)
 
@@ -305,10 +308,11 @@ class Commit:
 class _Sender:
     """Sends the actions of one decision in batches that grow as long as all of them succeed."""
 
-    def __init__(self, commit: Commit, owner: str, id_: str) -> None:
+    def __init__(self, commit: Commit, owner: str, id_: str, headers: Headers = ()) -> None:
         self._commit = commit
         self._owner = owner
         self._id = id_
+        self._headers = headers
 
     async def in_batches(self, actions: Sequence[Action]) -> list[tuple[Action, Outcome]]:
         outcomes: list[tuple[Action, Outcome]] = []
@@ -323,13 +327,18 @@ class _Sender:
 
     async def _together(self, batch: Sequence[Action]) -> list[Outcome]:
         if len(batch) == 1:
-            return [await self._commit._send(batch[0], owner=self._owner, id_=self._id)]
+            return [await self._send(batch[0])]
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._commit._send(action, owner=self._owner, id_=self._id))
-                for action in batch
-            ]
+            tasks = [group.create_task(self._send(action)) for action in batch]
         return [task.result() for task in tasks]
+
+    async def _send(self, action: Action) -> Outcome:
+        return await self._commit._send(action, owner=self._owner, id_=self._id, headers=self._headers)
+
+
+def _proof(plan: Plan, seen: Snapshot) -> Headers:
+    """What tells the server by which overrides the plan was made."""
+    return ((OVERRIDES_SEEN_HEADER, str(seen.revision(OVERRIDE_KIND))),) if plan.heeds_pauses else ()
 
 
 async def _sent(api: Api, action: Action, kind: WatchedKind) -> Outcome:

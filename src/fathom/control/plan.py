@@ -120,6 +120,9 @@ class Plan(msgspec.Struct, frozen=True):
     why: str = ""  # For people: what was decided, and from which facts.
     because: str = ""  # The same in few words, for an Event.
     considered: tuple[Considered, ...] = ()  # Overrides, policies, quotas, … that the plan follows from.
+    # It follows from what overrides pause: the server refuses its actions once such an override has come that
+    # the view does not show. A request may arrive after its sender has given up on it and acknowledged that.
+    heeds_pauses: bool = False
 
     def __post_init__(self) -> None:
         if self.destroys and not self.needs:

@@ -15,6 +15,7 @@ from fathom.kinds.override_changes import (
     CHANGES,
     EVERYWHERE,
     INFRASTRUCTURE_TARGETS,
+    PAUSE,
     WORKLOAD_TARGETS,
     effective_changes,
 )
@@ -310,6 +311,11 @@ named = override_changes.named
 def changes_of(override: SchedulerOverride) -> tuple[str, ...]:
     """Names of the changes that it makes, in the order of the table."""
     return effective_changes(msgspec.to_builtins(override.spec.changes))
+
+
+def pauses(override: SchedulerOverride) -> bool:
+    """Whether it makes a controller wait."""
+    return any(CHANGES[name].control_class.name == PAUSE.name for name in changes_of(override))
 
 
 def approval_given(override: SchedulerOverride) -> bool:

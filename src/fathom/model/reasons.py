@@ -310,6 +310,8 @@ def container_boundary(reason: str) -> str:
 
 # The API server's cause when another process now holds the writer's lease.
 FENCED: Final = "Fenced"
+# The API server's cause when an override has come that the writer had not seen when it decided.
+OVERRIDE_UNSEEN: Final = "OverrideUnseen"
 # The API server's causes when it refuses a pod because of a quota.
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 QUOTA_NEEDS_REQUESTS: Final = "QuotaNeedsRequests"

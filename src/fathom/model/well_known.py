@@ -36,6 +36,7 @@ CUSTOM_OBJECTS_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 # Headers of requests.
 FENCE_HEADER = "fathom-fence"  # The term that the writer believes it leads: 'namespace/lease/epoch'.
+OVERRIDES_SEEN_HEADER = "fathom-overrides-seen"  # The revision of the overrides by which it was decided.
 DECISION_HEADER = "fathom-decision"  # The recorded decision that the write carries out.
 ACTOR_HEADER = "fathom-actor"  # The part of fathom that writes: 'controllers/deployment', 'agent/node-1'.
 

@@ -35,6 +35,7 @@ class WriteAttempt(msgspec.Struct):
     options: Obj | None = None  # The options of the request: DeleteOptions, ...
     break_glass: str = ""  # The override that allows it, where no role does.
     fence: str = ""  # Fathom-Fence: the lease that the writer holds, as namespace/name/epoch.
+    overrides_seen: str = ""  # Fathom-Overrides-Seen: the revision of the overrides that it was decided by.
     warnings: list[str] = msgspec.field(default_factory=list)
     notes: list[tuple[str, str]] = msgspec.field(default_factory=list)
 

@@ -37,6 +37,7 @@ from fathom.api.admission.signers import (
 )
 from fathom.api.admission.tenants import TenantUse
 from fathom.api.admission.unenforced import UnenforcedKinds
+from fathom.api.admission.unseen_pauses import UnseenPauses
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.binding.placing import NodePlacement, PlacementRules
 from fathom.api.ledger.admission import LedgerKeeper
@@ -49,7 +50,7 @@ DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
     BreakGlassMarks, RepairProposals, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota,
-    LedgerKeeper, NodePlacement, PausedExpansion, PlacementRules, OverrideFinalizer,
+    LedgerKeeper, NodePlacement, PausedExpansion, UnseenPauses, PlacementRules, OverrideFinalizer,
 )  # fmt: skip
 
 
@@ -94,6 +95,7 @@ def built_in(
         LedgerKeeper(),
         NodePlacement(clock),
         PausedExpansion(clock),
+        UnseenPauses(clock),
         PlacementRules(),
     )
 

@@ -134,6 +134,11 @@ class BindingFacts:
         of_workloads = self._all_overrides().of_workloads
         return [override for name in names for override in of_workloads.get((namespace, name), ())]
 
+    def overrides_in(self, namespace: str) -> list[Override]:
+        """Overrides that target a workload of the namespace, including ended ones."""
+        of_workloads = self._all_overrides().of_workloads
+        return [each for target, about in of_workloads.items() if target[0] == namespace for each in about]
+
     def _all_overrides(self) -> Overrides:
         revision = self._view.revision(OVERRIDES)
         if self._overrides[0] != revision:

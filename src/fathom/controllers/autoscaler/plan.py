@@ -362,6 +362,7 @@ def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDec
         why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
         because=decided.because,
         considered=as_decisive(facts.considered, _paused_by(facts, decided)),
+        heeds_pauses=scales,
     )
 
 

@@ -126,6 +126,7 @@ def plan_deployment(deployment: Obj, facts: DeploymentFacts, *, now: str) -> Pla
         needs=(*NEEDS, *facts.needs) if matters else (),
         why=steps.why,
         considered=_considered(deployment, sets, facts, steps),
+        heeds_pauses=matters,
     )
 
 

@@ -5,6 +5,9 @@ passes that began before the override came: what they write may follow from an o
 
     1. A pass of the autoscaler takes its snapshot.  2. The override comes.  3. We acknowledge it.
     4. The pass writes what it decided in 1. So in step 3 we wait until that pass has ended.
+
+A request of such a pass may still arrive, if its sender gave up on it. The server refuses it: it names the
+overrides that the pass had seen (`Plan.heeds_pauses`).
 """
 
 from __future__ import annotations

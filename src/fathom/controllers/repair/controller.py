@@ -131,12 +131,14 @@ class RepairReservations:
         reservation = view.get("Reservation", key)
         if reservation is not cached:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
+        if not names and overrides_for(view, key.namespace):
+            return ReconcileResult.in_s(0.1, "an override came while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
         void_s = self._void_s(key, cached)
         plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now(), void_s=void_s)
         if is_deleting(cached):
             plan = plan_finalizers(RESERVATION.name, cached, now_ns=now_ns)
-        acts = names and (plan.statuses or plan.deletes)
+        acts = names and (plan.patches or plan.deletes)
         pause = repair_pause(view, cached, names, now_ns=now_ns) if acts else None
         plan = held(plan, pause, needs=self._floor.needs)
         return ReconcileResult.after(
@@ -351,7 +353,7 @@ class RepairProposalsController:
             return ReconcileResult.in_s(1.0, "the decision changed")
         by = None if lookup(proposed, "status", "approved") else of_overrides.approval
         repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed, by)
-        return await self._carry_out(key, repair)
+        return await self._carry_out(key, repair, view)
 
     async def _names(self, subject: Obj | None) -> tuple[WorkloadName, ...]:
         """The subject and its controllers; of a reservation the workload that it is for."""
@@ -430,8 +432,9 @@ class RepairProposalsController:
         where = str(lookup(subject, "spec", "nodeName") or "")
         return await self._kit.api.get(NODE.resource, "", where) if where else None
 
-    async def _carry_out(self, key: Key, plan: Plan) -> ReconcileResult:
-        applied = await self._kit.apply(key, plan, seen=self._kit.snapshot())
+    async def _carry_out(self, key: Key, plan: Plan, view: Snapshot) -> ReconcileResult:
+        """`view`: in which no override paused repair."""
+        applied = await self._kit.apply(key, plan, seen=view)
         return ReconcileResult.after(applied, in_s=1.0, why="check that it is done")
 
 

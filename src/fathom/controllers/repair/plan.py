@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.cache.needs import NoOlderThan
-from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, WriteStatus, target, write_status
+from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, target, write_status
 from fathom.controllers.node_health.plan_evictions import OUT_OF_SERVICE
 from fathom.controllers.repair.plan_proposals import STRANDED, is_unheard, overdue, plan_finalizers, proposal
 from fathom.kinds.reservation import HOLDER, HOLDER_UID, HOLDING, VOID, Reservation
@@ -106,7 +106,9 @@ def _voided(reservation: Obj, phase: str, why: str, now: str) -> Plan:
             }
         ],
     }
-    return Plan(statuses=(WriteStatus(target("Reservation", reservation), status),), why=why)
+    # No report: it gives room up, so it waits for what the plan needs.
+    patch = Patch(target("Reservation", reservation), {"status": status}, subresource="status")
+    return Plan(patches=(patch,), why=why)
 
 
 def void_since(reservation: Obj) -> str | None:

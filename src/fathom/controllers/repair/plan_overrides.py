@@ -27,9 +27,9 @@ def held(plan: Plan, pause: WorkloadPause | None, needs: tuple[Need, ...] = ()) 
     """The plan without what it would do to the object, if an override pauses that. Proposals are made all the
     same: they do nothing. `needs`: how new the view of overrides must be to say that none does."""
     if pause is None:
-        acts = plan.patches or plan.deletes or plan.statuses
-        return msgspec.structs.replace(plan, needs=(*plan.needs, *needs)) if acts else plan
-    if not (plan.patches or plan.deletes or plan.statuses):
+        acts = plan.patches or plan.deletes
+        return msgspec.structs.replace(plan, needs=(*plan.needs, *needs), heeds_pauses=True) if acts else plan
+    if not (plan.patches or plan.deletes):
         return msgspec.structs.replace(plan, considered=as_decisive(pause.considered, ""))
     why = f"repair is paused by the override {pause.override}: {plan.why}"
     return Plan(creates=plan.creates, why=why, considered=as_decisive(pause.considered, pause.override))

@@ -192,8 +192,9 @@ def plan_repair(at: Target, subject: Obj, proposed: Obj, approval: OverrideAppro
     if lookup(proposed, "spec", "action") == "RemoveFinalizer":
         change = {"metadata": {"finalizers": without_named(subject, proposed) or None}}
         patch = Patch(at, change, destructive=True)
-        return Plan(patches=(patch,), needs=needs, why=why, considered=considered)
-    return Plan(deletes=(Delete(at, grace_s=0),), needs=needs, why=why, considered=considered)
+        return Plan(patches=(patch,), needs=needs, why=why, considered=considered, heeds_pauses=True)
+    deletes = (Delete(at, grace_s=0),)
+    return Plan(deletes=deletes, needs=needs, why=why, considered=considered, heeds_pauses=True)
 
 
 def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:

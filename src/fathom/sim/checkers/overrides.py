@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fathom.cache.caches import Caches
+from fathom.control.process import Controllers
+from fathom.controllers.overrides.acknowledging import LOOPS
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
@@ -138,18 +140,23 @@ class DecidedWithoutTheEnded(Checker):
 
 
 class AcknowledgedIsObserved(Checker):
-    """A process that acknowledges a generation has it in its own cache."""
+    """A process that acknowledges a generation has it in its own cache, and no pass of the controllers that
+    it acknowledges for is going on that began before the generation was there."""
 
     name = "no override is acknowledged before it is observed"
     resources = frozenset({OVERRIDES})
 
     def __init__(self) -> None:
         self._processes: Mapping[str, SimProcess] = {}
+        self._since_ns: dict[Key, int] = {}  # Override -> when it got the generation that it has.
 
     def begin(self, world: World) -> None:
+        self._engine = world.engine
         self._processes = world.engine.processes
 
     def commit(self, change: Seen) -> Found:
+        if _generation(change.old) != _generation(change.new):
+            self._since_ns[change.key] = self._engine.now_ns
         before = lookup(change.old, "status", "acknowledgements") or ()
         new = [
             entry
@@ -165,11 +172,20 @@ class AcknowledgedIsObserved(Checker):
         cached = caches.snapshot_at(0.0).get("SchedulerOverride", change.key) or {}
         has = int(metadata(cached).get("generation") or 0)
         ahead = [entry for entry in new if int(entry.get("observedGeneration") or 0) > has]
-        if not ahead:
-            return None
-        return (
-            f"{change.by} acknowledges {change.path} for {ahead[0]['controller']}, and has generation {has}"
-        )
+        if ahead:
+            whom = ahead[0]["controller"]
+            return f"{change.by} acknowledges {change.path} for {whom}, and has generation {has}"
+        return self._in_the_middle(change, process.state, [str(entry["controller"]) for entry in new])
+
+    def _in_the_middle(self, change: Seen, state: object, controllers: list[str]) -> Found:
+        loops = state.loops if isinstance(state, Controllers) else ()
+        for name in controllers:
+            for loop in loops:
+                oldest_ns = loop.oldest_pass_ns if loop.name in LOOPS.get(name, ()) else None
+                if oldest_ns is not None and oldest_ns < self._since_ns.get(change.key, 0):
+                    earlier = f"while {loop.name} is in a pass from before it"
+                    return f"{change.by} acknowledges {change.path} for {name} {earlier}"
+        return None
 
 
 class CordonsStay(Checker):
@@ -187,6 +203,10 @@ class CordonsStay(Checker):
             return None
         maker = self._made_by.pop(change.key, "")
         return f"{change.by} lifts the cordon of {maker}" if change.by != maker else None
+
+
+def _generation(override: Obj | None) -> tuple[str, object]:
+    return uid_of(override or {}), lookup(override, "metadata", "generation")
 
 
 def _effects(resource: str, obj: Obj | None) -> set[str]:
