@@ -174,7 +174,7 @@ async def _update_once(
 ) -> Written | Conflict:
     before = entry.body.obj
     old = with_revision(before, entry.revision)
-    expected = bound(old) if bound is not None else ()
+    bounds = bound(old) if bound is not None else ()
     new = change(old)
     draft = revised_draft(core, call, new, old, entry=entry, subresource=subresource)
     sent = metadata(new).get("managedFields")
@@ -196,13 +196,14 @@ async def _update_once(
         metadata(admitted)["resourceVersion"] = str(entry.revision)  # Unchanged so far.
         return Written(obj=admitted)
     if gone:
-        # The update itself is never stored: only the removal is charged.
-        return await _remove_now(core, call, entry, (), admitted)
+        # The update itself is never stored: only the removal is charged. What it was judged by must still hold.
+        expected = (Charge(bounds), *(Charge(charge.preconditions) for charge in charges))
+        return await _remove_now(core, call, entry, expected, admitted)
     body = Body(stored)
     async with core.lanes.hold(lanes_of(charges)) as waited:
         if waited:
             _, charges = await _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
-        together = (*charges, Charge(expected))
+        together = (*charges, Charge(bounds))
         outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), together)
     if isinstance(outcome, Conflict):
         return outcome

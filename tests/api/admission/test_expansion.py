@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.api.binding.cluster import NODES, OWN, PODS, node, own, pod
-from tests.api.harness import Answer, Api, serving, tell
+from tests.api.harness import Answer, Api, tell
+from tests.api.two_servers import two_servers
 
 from fathom.api.admission.expansion import LOCKS
 from fathom.model.objects import Key, Obj
-from fathom.store.memory import MemoryStore
-from fathom.store.protocol import Expect, Outcome, Write
 
 APPS, BATCH = "/apis/apps/v1/namespaces/default", "/apis/batch/v1/namespaces/default"
 OVERRIDES = f"{OWN}/namespaces/default/scheduleroverrides"
@@ -219,47 +217,18 @@ def test_a_pause_holds_only_for_a_workload_in_its_scope(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
-class Interrupted:
-    """The store of one of two servers: something happens just before its next commit of these keys."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.first: Callable[[], Awaitable[object]] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
-        first = self.first
-        if first is not None and any(
-            one.key.startswith(("/registry/pods/", "/registry/deploy")) for one in writes
-        ):
-            self.first = None
-            await first()
-        return await self._store.commit(preconditions, writes)
-
-    async def close(self) -> None: ...
-
-
 @pytest.mark.parametrize("write", ["scale", "pod"])
 def test_no_growth_that_was_judged_before_the_override_is_committed_after_it(
     write: str, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with AsyncExitStack() as stack:
-            store = MemoryStore()
-            (tmp_path / "a").mkdir()
-            (tmp_path / "b").mkdir()
-            slow: Any = Interrupted(store)
-            unclosed: Any = Interrupted(store)
-            one = await stack.enter_async_context(serving(tmp_path / "a", unclosed, shared_store=True))
-            other = await stack.enter_async_context(serving(tmp_path / "b", slow, shared_store=True))
+        async with two_servers(tmp_path, "/registry/pods/", "/registry/deploy") as (one, other, way):
             await made(one, f"{APPS}/deployments", workload("Deployment", "web", 2))
             owner = await made(one, f"{APPS}/replicasets", workload("ReplicaSet", "api", 0))
             await other.core.catch_up()
-            slow.first = lambda: pause(one, "workload/web" if write == "scale" else "workload/api")
+            way.first = lambda: pause(one, "workload/web" if write == "scale" else "workload/api")
             answer = await (_scale(other) if write == "scale" else other.post(PODS, controlled("p", owner)))
-            assert slow.first is None
+            assert way.first is None
             refusal(answer)
 
     asyncio.run(main())

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.api.binding.cluster import OWN, PODS, own, pod
-from tests.api.harness import Answer, Api, serving, tell
+from tests.api.harness import Answer, Api, tell
+from tests.api.two_servers import two_servers
 
 from fathom.model.objects import Obj
-from fathom.store.memory import MemoryStore
-from fathom.store.protocol import Expect, Outcome, Write
 
 APPS = "/apis/apps/v1/namespaces/default"
 MERGE = "application/merge-patch+json"
@@ -122,43 +120,32 @@ def test_who_does_not_say_by_which_overrides_it_decided_is_not_judged(tmp_path: 
     tell(story, tmp_path)
 
 
-class Interrupted:
-    """The store of one of two servers: something happens just before its next commit of a pod."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.first: Callable[[], Awaitable[object]] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
-        first = self.first
-        if first is not None and any(write.key.startswith("/registry/pods/") for write in writes):
-            self.first = None
-            await first()
-        return await self._store.commit(preconditions, writes)
-
-    async def close(self) -> None: ...
-
-
 def test_a_pause_that_comes_between_the_check_and_the_commit_is_not_overlooked(tmp_path: Path) -> None:
     async def story() -> None:
-        async with AsyncExitStack() as stack:
-            store = MemoryStore()
-            ways: list[Any] = [Interrupted(store), Interrupted(store)]
-            servers: list[Api] = []
-            for name, way in zip("ab", ways, strict=True):
-                (tmp_path / name).mkdir()
-                servers.append(
-                    await stack.enter_async_context(serving(tmp_path / name, way, shared_store=True))
-                )
-            one, other = servers
+        async with two_servers(tmp_path, "/registry/pods/") as (one, other, way):
             made: Obj = (await one.post(PODS, pod("p"))).obj
             await other.core.catch_up()
-            ways[1].first = lambda: override(one, "pauseRepair")
+            way.first = lambda: override(one, "pauseRepair")
             headers = {"fathom-overrides-seen": made["metadata"]["resourceVersion"]}
             assert is_refused(await other.call("DELETE", f"{PODS}/p", headers=headers))
-            assert ways[1].first is None
+            assert way.first is None
+
+    asyncio.run(story())
+
+
+def test_nor_is_it_when_an_update_removes_the_object_with_its_last_finalizer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with two_servers(tmp_path, "/registry/pods/") as (one, other, way):
+            held = pod("p")
+            held["metadata"]["finalizers"] = ["example.com/hold"]
+            made: Obj = (await one.post(PODS, held)).obj
+            assert (await one.delete(f"{PODS}/p", {"gracePeriodSeconds": 0})).status == 200
+            await other.core.catch_up()
+            way.first = lambda: override(one, "pauseRepair")
+            headers = {"fathom-overrides-seen": made["metadata"]["resourceVersion"], "content-type": MERGE}
+            freed = {"metadata": {"finalizers": None}}
+            assert is_refused(await other.call("PATCH", f"{PODS}/p", freed, headers=headers))
+            assert way.first is None
+            assert (await one.get(f"{PODS}/p")).status == 200
 
     asyncio.run(story())
