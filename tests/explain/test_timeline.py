@@ -338,6 +338,113 @@ def test_a_condition_follows_the_write_that_was_committed_last_and_not_the_last_
     }
 
 
+def causes_of_conditions(timeline: Timeline) -> dict[str, str]:
+    return {edge.effect.split(":")[2]: edge.cause for edge in timeline.edges if "condition:" in edge.effect}
+
+
+def status_of_pod(seconds: float, revision: int, *changed: str, decision: str = "") -> AuditEntry:
+    return audit(
+        seconds, "controllers", "patch", "pods", POD, revision, subresource="status", changed=changed,
+        decision=decision,
+    )  # fmt: skip
+
+
+def of_unknown_outcome(entry: AuditEntry) -> AuditEntry:
+    return msgspec.structs.replace(entry, id="audit-504", code=504, revision=0)
+
+
+REPAIRED = {"type": "RepairComplete", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"}
+REPAIRED_STATUS = f"status.conditions[type={REPAIRED['type']}].status"
+BOUND = {"type": "Bound", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"}
+
+
+def pod_with_conditions(revision: int, *conditions: dict[str, str]) -> HeldObjects:
+    pod = thing(POD, owner="ReplicaSet", revision=revision, status={"conditions": list(conditions)})
+    return HeldObjects({**OBJECTS, "pods": [pod]})
+
+
+def test_a_condition_that_a_write_of_unknown_outcome_may_have_changed_has_no_cause() -> None:
+    """The store committed it, and the server answered 504. A write before it set all conditions."""
+    all_set = status_of_pod(11.1, 918960, "status.conditions")
+    changes = of_unknown_outcome(status_of_pod(11.2, 0, REPAIRED_STATUS))
+    other = status_of_pod(12, 918962, "status.phase")
+    objects = pod_with_conditions(918962, REPAIRED, BOUND)
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, all_set, changes, other)), WHOLE)
+    assert causes_of_conditions(timeline) == {"Bound": f"write:918960:pods/{SPACE}/{POD}"}
+
+
+def test_a_condition_follows_the_write_that_was_decided_after_one_of_unknown_outcome() -> None:
+    """The first one was answered with 504 and tried again: it cannot be committed after the second."""
+    lost = of_unknown_outcome(status_of_pod(11.2, 0, REPAIRED_STATUS))
+    again = status_of_pod(11.6, 918961, REPAIRED_STATUS, decision="again-1")
+    other = status_of_pod(12, 918962, "status.phase")
+    retry = decided(11.5, "again-1", "repair", "pods", POD, "status")
+    evidence = lesson(
+        objects=pod_with_conditions(918962, REPAIRED),
+        audit=(*AUDIT, lost, again, other),
+        decisions=(*DECISIONS, Recorded("controllers", KeptDecision(retry))),
+    )
+    cause = f"write:918961:pods/{SPACE}/{POD}"
+    assert causes_of_conditions(answer(evidence, WHOLE)) == {"RepairComplete": cause}
+    early = Recorded("controllers", KeptDecision(msgspec.structs.replace(retry, time_ns=at(11.15))))
+    both = msgspec.structs.replace(evidence, decisions=(*DECISIONS, early))
+    assert causes_of_conditions(answer(both, WHOLE)) == {}, "the first one may be the later one"
+    before = msgspec.structs.replace(
+        both, objects=pod_with_conditions(918961, REPAIRED), audit=(*AUDIT, lost, again)
+    )
+    assert causes_of_conditions(answer(before, WHOLE)) == {"RepairComplete": cause}, "nothing came after it"
+
+
+def test_a_condition_that_a_write_known_from_its_outcome_may_have_changed_has_no_cause() -> None:
+    """Its server died between the commit and the answer: the log has no entry. A read found it."""
+    all_set, other = (
+        status_of_pod(11.1, 918960, "status.conditions"),
+        status_of_pod(12, 918962, "status.phase"),
+    )
+    repairs = decided(11.15, "repair-1", "repair", "pods", POD, "status")
+    for revision, expected in (
+        (918961, {}),
+        (918960, {"RepairComplete": f"write:918960:pods/{SPACE}/{POD}"}),
+    ):
+        done = msgspec.structs.replace(
+            outcome(11.3, "repair-1", revision, "pods", POD, "", "status"), result="settled"
+        )
+        evidence = lesson(
+            objects=pod_with_conditions(918962, REPAIRED),
+            audit=(*AUDIT, all_set, other),
+            decisions=(*DECISIONS, Recorded("controllers", KeptDecision(repairs, (done,)))),
+        )
+        assert causes_of_conditions(answer(evidence, WHOLE)) == expected
+
+
+def test_what_a_write_of_unknown_outcome_may_have_set_is_not_told_as_anothers_value() -> None:
+    """alice sets replicas; bob does, and the server answers 504; carol labels. What is now may be bob's."""
+    fields = ("metadata.generation", "spec.replicas")
+    created = audit(1, "alice", "create", DEPLOYMENTS, WORKLOAD, 918800, changed=("*",))
+    by_alice = audit(2, "alice", "patch", DEPLOYMENTS, WORKLOAD, 918801, changed=fields)
+    by_bob = of_unknown_outcome(audit(3, "bob", "patch", DEPLOYMENTS, WORKLOAD, 0, changed=fields))
+    labels = audit(4, "carol", "patch", DEPLOYMENTS, WORKLOAD, 918900, changed=("metadata.labels[a]",))
+    timeline = answer(
+        lesson(
+            subject=ObjectRef(DEPLOYMENTS, SPACE, WORKLOAD),
+            decisions=(),
+            audit=(created, by_alice, by_bob, labels),
+        ),
+        WHOLE,
+    )
+    told = {
+        entry.revision: (entry.text, entry.generation)
+        for entry in timeline.entries
+        if entry.source == "audit"
+    }
+    assert told == {
+        918800: (f"creates deployment {WORKLOAD}", 1),
+        918801: (f"sets spec.replicas of deployment {WORKLOAD}", 0),
+        0: (f"tries to patch deployment {WORKLOAD}: the API server answers 504", 0),
+        918900: (f"sets metadata.labels[a] of deployment {WORKLOAD}", 43),
+    }
+
+
 def condition_written_twice(first: str, second: str) -> Entry:
     """Its entry, where two writes changed these fields of the pod's status."""
     limited = {

@@ -54,6 +54,11 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def wrote(self) -> bool:
         return 200 <= self.code < 300 and not self.dry_run and self.revision > 0
 
+    @property
+    def may_have_written(self) -> bool:
+        """The server does not know: it had no outcome in time (504), or failed on the way (500)."""
+        return self.code in {500, 504} and not self.dry_run
+
 
 class AuditSink(Protocol):
     def record(self, entry: AuditEntry) -> None:

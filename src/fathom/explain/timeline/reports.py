@@ -100,7 +100,7 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             changed_ns = moment_ns(condition.get("lastTransitionTime"))
             if changed_ns is None:
                 continue
-            written = _written_since(condition, changed_ns, writes.of(ref.uid))
+            written = _written_since(condition, changed_ns, writes.possible(ref.uid))
             soon_ns = changed_ns + SECOND_NS + LATE_NS
             candidates = [
                 write
@@ -141,7 +141,7 @@ def _reworded_ns(condition: Obj, written: Sequence[AuditEntry], changing: Sequen
     After is by revision: a write from before the change may be in the log behind it."""
     field = f"status.conditions[type={condition.get('type')}]"
     words = (f"{field}.reason", f"{field}.message")
-    first = min((entry.revision for entry in changing), default=0)
+    first = min((entry.revision for entry in changing if entry.wrote), default=0)
     known = {entry.id for entry in changing}
     later = [
         _time_ns(entry)
@@ -155,10 +155,10 @@ def _reworded_ns(condition: Obj, written: Sequence[AuditEntry], changing: Sequen
 
 def _changing(candidates: Sequence[AuditEntry], condition: Obj) -> AuditEntry | None:
     """The last write that surely set the status or the time of the change, however late it came, unless one
-    after it may have; else the only one that may have."""
-    sure = [place for place, write in enumerate(candidates) if _sets(write, condition)]
+    after it may have; else the only one that may have. None if it may not have been committed."""
+    sure = [place for place, write in enumerate(candidates) if write.wrote and _sets(write, condition)]
     doubtful = candidates[sure[-1] if sure else 0 :]
-    return doubtful[0] if len(doubtful) == 1 else None
+    return doubtful[0] if len(doubtful) == 1 and doubtful[0].wrote else None
 
 
 def _sets(entry: AuditEntry, condition: Obj) -> bool:

@@ -8,6 +8,7 @@ from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.timeline.overrides import created_words, override_of
 from fathom.explain.timeline.scope import Scope
 from fathom.explain.timeline.timeline import Edge, Entry, Source, words_for, write_id
+from fathom.explain.timeline.unconfirmed import with_unconfirmed
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.accounts import NODE_USER, PREFIX
 from fathom.model.audit import AuditEntry, Verdict
@@ -44,9 +45,10 @@ class Writes:
                 self._last[entry.uid] = max(entry.revision, self._last.get(entry.uid, 0))
                 if entry.verb == "delete" and not _only_marks(entry):
                     self._removals.setdefault(entry.uid, []).append(entry)
+        self._possible = with_unconfirmed(evidence, self._by_uid)
         self._generations = {
             entry.id: generation
-            for entries in self._by_uid.values()
+            for entries in self._possible.values()
             for entry, generation in generations(entries, evidence)
         }
 
@@ -60,6 +62,10 @@ class Writes:
     def of(self, uid: str) -> Sequence[AuditEntry]:
         """The writes of one object, in order of revision."""
         return self._by_uid.get(uid, ())
+
+    def possible(self, uid: str) -> Sequence[AuditEntry]:
+        """Also those that may have been committed, each at the last place that it may have."""
+        return self._possible.get(uid, ())
 
     def waking(self, decision: Decision) -> AuditEntry | None:
         """The write that a decision's cause names. Of a deleted object the cause has the last revision: the
@@ -88,8 +94,9 @@ class Writes:
         return decision.controller if decision is not None else user_words(entry.user)
 
     def is_last(self, entry: AuditEntry, field: str) -> bool:
-        """Whether no later write on record touched the field."""
-        later = (other for other in self.of(entry.uid) if other.revision > entry.revision)
+        """Whether no later write touched the field, nor one that may be later."""
+        possible = self.possible(entry.uid)
+        later = possible[possible.index(entry) + 1 :]
         return not any(touches(path, field) for other in later for path in other.changed)
 
     def is_newest(self, obj: Obj) -> bool:
@@ -98,20 +105,41 @@ class Writes:
 
 
 def generations(entries: Sequence[AuditEntry], evidence: Evidence) -> Iterator[tuple[AuditEntry, int]]:
-    """The generation of an object after each of its writes, which are in order of revision: counted from its
-    creation, else back from what it is now. A write that changes it says so in `changed`."""
-    first, last = entries[0], entries[-1]
-    steps = [GENERATION in entry.changed and entry.verb != "create" for entry in entries]
-    if first.verb == "create" or first.changed == EVERY_FIELD:
-        generation = 1
+    """The generation of an object after each of its writes, which are in order of revision. Not of those that
+    may be before or after a change that may not have been committed."""
+    unsure = [
+        place
+        for place, entry in enumerate(entries)
+        if not entry.wrote and any(touches(path, GENERATION) for path in entry.changed)
+    ]
+    first = entries[0]
+    if not first.wrote or not (first.verb == "create" or first.changed == EVERY_FIELD):
+        yield from _counted_back(entries[unsure[-1] + 1 if unsure else 0 :], evidence)
+    elif unsure:
+        yield first, 1
+        yield from _counted_back(entries[unsure[-1] + 1 :], evidence)
     else:
-        obj = _present(audit_ref(last), evidence) or {}
-        if str(last.revision) != metadata(obj).get("resourceVersion"):
-            return
-        generation = int(metadata(obj).get("generation") or 0) - sum(steps[1:])
-    for entry, step in zip(entries, (False, *steps[1:]), strict=True):
-        generation += step
+        yield from _counted(entries, 1)
+
+
+def _counted_back(entries: Sequence[AuditEntry], evidence: Evidence) -> Iterator[tuple[AuditEntry, int]]:
+    """From what the object is now, if the last one wrote that."""
+    entries = [entry for entry in entries if entry.wrote]
+    obj = (_present(audit_ref(entries[-1]), evidence) if entries else None) or {}
+    if entries and str(entries[-1].revision) == metadata(obj).get("resourceVersion"):
+        steps = sum(map(_is_step, entries[1:]))
+        yield from _counted(entries, int(metadata(obj).get("generation") or 0) - steps)
+
+
+def _counted(entries: Sequence[AuditEntry], generation: int) -> Iterator[tuple[AuditEntry, int]]:
+    """`generation` is that after the first. A write that changes it says so in `changed`."""
+    for place, entry in enumerate(entry for entry in entries if entry.wrote):
+        generation += place > 0 and _is_step(entry)
         yield entry, generation
+
+
+def _is_step(entry: AuditEntry) -> bool:
+    return GENERATION in entry.changed and entry.verb != "create"
 
 
 def _only_marks(entry: AuditEntry) -> bool:
