@@ -93,8 +93,56 @@ def test_an_override_holds_until_it_expires_and_its_end_is_news() -> None:
     assert context.allowed == (Allowed("shop/o", "recovery", 2, scope),)
     assert known.context(pod(known, "x", owner="other"), now_ns=NOW).avoided == ()
     assert known.passing(now_ns=NOW + 44 * 60 * S) == []
-    assert known.passing(now_ns=NOW + 45 * 60 * S) == [Key("shop", "o")]
+    assert known.passing(now_ns=NOW + 45 * 60 * S) == [(Key("shop", "o"), "ended")]
     assert known.context(pod(known), now_ns=NOW + 45 * 60 * S).avoided == ()
+
+
+def test_an_override_that_a_wrong_clock_had_ended_ends_again_when_the_clock_is_right() -> None:
+    known = ClusterView()
+    for name, lasts in (("first", "10m"), ("second", "45m")):
+        spec = {"target": "workload/web", "expiresAfter": lasts, "changes": {"avoidZones": [name]}}
+        known.put("SchedulerOverride", None, own("SchedulerOverride", name, spec, namespace="shop"))
+
+    def avoided(minutes: int) -> list[str]:
+        return [each.override for each in known.context(pod(known), now_ns=NOW + minutes * 60 * S).avoided]
+
+    assert [avoided(minutes) for minutes in (60, 5, 20, 5, 20, 60)] == [
+        [],
+        ["shop/first", "shop/second"],
+        ["shop/second"],
+        ["shop/first", "shop/second"],
+        ["shop/second"],
+        [],
+    ]
+
+
+def test_it_is_news_that_an_override_is_in_force_again_by_a_clock_that_was_set_back() -> None:
+    known = ClusterView()
+    for name, lasts in (("first", "10m"), ("second", "45m")):
+        spec = {"target": "workload/web", "expiresAfter": lasts, "changes": {"avoidZones": [name]}}
+        known.put("SchedulerOverride", None, own("SchedulerOverride", name, spec, namespace="shop"))
+    first, second = Key("shop", "first"), Key("shop", "second")
+    looks = [known.passing(now_ns=NOW + minutes * 60 * S) for minutes in (60, 60, 20, 5, 20, 60)]
+    assert looks == [
+        [(first, "ended"), (second, "ended")],
+        [],
+        [(second, "in force again")],
+        [(first, "in force again")],
+        [(first, "ended")],
+        [(second, "ended")],
+    ]
+
+
+def test_an_override_that_is_put_off_after_its_end_ends_once_more() -> None:
+    known = ClusterView()
+    spec = {"target": "workload/web", "expiresAfter": "10m", "changes": {"avoidZones": ["a"]}}
+    before = own("SchedulerOverride", "o", spec, namespace="shop")
+    known.put("SchedulerOverride", None, before)
+    assert known.passing(now_ns=NOW + 20 * 60 * S) == [(Key("shop", "o"), "ended")]
+    after = own("SchedulerOverride", "o", {**spec, "expiresAfter": "45m"}, namespace="shop")
+    known.put("SchedulerOverride", before, after)
+    assert known.passing(now_ns=NOW + 20 * 60 * S) == []  # The change was an event by itself.
+    assert known.passing(now_ns=NOW + 60 * 60 * S) == [(Key("shop", "o"), "ended")]
 
 
 def test_pods_that_an_override_has_let_in_count_against_it() -> None:

@@ -15,7 +15,7 @@ from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.override_scope import grant_the_same
 from fathom.kinds.policy_rollout import PolicyRollout
 from fathom.kinds.reservation import HOLDER_UID, HOLDING, Reservation
-from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, expiry_ns, override_active
+from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, override_active
 from fathom.kinds.scheduling_policy import SchedulingPolicy
 from fathom.kinds.shape import read
 from fathom.kinds.tenant_quota import TenantQuota
@@ -47,11 +47,12 @@ from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.decide.shape import Needs
 from fathom.schedule.loop.consulted import ConsultedObjects
 from fathom.schedule.loop.evictions import budget_of
+from fathom.schedule.loop.override_ends import OverrideEnds
 from fathom.schedule.loop.raised_priorities import RaisedPriorities
 from fathom.schedule.loop.reservations import holder_of
 
-NEVER_NS = 1 << 62
 CONTEXTS_MAX = 10_000
+NOT_KNOWN = (0, 0)
 HIGHEST = 2**31 - 1  # No pod has priority over reserved room.
 
 _READ: Mapping[str, type[Any]] = {
@@ -117,9 +118,9 @@ class ClusterView:
         self._lowest = HIGHEST  # The lowest priority of any pod so far.
         self._refused_nodes: tuple[str, ...] = ()
         self._lost: dict[str, int] = {}  # Node -> lost trust; only nodes that have lost some.
-        self._expiries: list[tuple[int, Key]] = []  # (end, override), soonest first.
-        # The next end of an override: the contexts rest on it until then. 0: not known.
-        self._contexts_end_ns = 0
+        self._ends = OverrideEnds()
+        # From when until when the contexts hold: no override ends in between. A clock may be set back, too.
+        self._contexts_hold_ns = NOT_KNOWN
         self.raised = RaisedPriorities(self.table)
         self.consulted = ConsultedObjects()  # For records; no rule reads them.
 
@@ -195,18 +196,14 @@ class ClusterView:
                 [reserved_of(capacity_class) for capacity_class in self._objects("CapacityClass")]
             )
         elif kind == "SchedulerOverride":
-            ends = [(expiry_ns(override), key) for key, override in self._own[kind].items()]
-            self._expiries = sorted((end, key) for end, key in ends if end is not None)
-            self._contexts_end_ns = 0
+            self._ends.put(self._own[kind])
+            self._contexts_hold_ns = NOT_KNOWN
             self.raised.put(self._objects(kind))
 
-    def passing(self, *, now_ns: int) -> list[Key]:
-        """Overrides that have expired since the last call: expiry makes no cache change."""
-        ended = [key for end, key in self._expiries if end <= now_ns]
-        if ended:
-            self._expiries = self._expiries[len(ended) :]
-            self._contexts.clear()
-        return ended
+    def passing(self, *, now_ns: int) -> list[tuple[Key, str]]:
+        """Overrides that have ended since the last call, or that are in force again because the clock was set
+        back: neither makes a cache change."""
+        return self._ends.passed(now_ns)
 
     # Pods.
 
@@ -347,9 +344,7 @@ class ClusterView:
         if refused_nodes != self._refused_nodes:
             self._refused_nodes = refused_nodes
             self._contexts.clear()
-        if now_ns >= self._contexts_end_ns:
-            self._contexts.clear()
-            self._contexts_end_ns = self._next_end_ns(now_ns)
+        self._drop_contexts_of_another_time(now_ns)
         key = (pod.shape, "" if pod.shape.workloads else pod.key.name if self._is_personal() else "")
         context = self._contexts.get(key)
         if context is None:
@@ -361,11 +356,13 @@ class ClusterView:
             return msgspec.structs.replace(context, view_age_ms=view_age_ms, holder=holder)
         return context
 
-    def _next_end_ns(self, now_ns: int) -> int:
-        """When the next override ends. `passing` is not asked while nobody leads, or while a request waits
-        for its answer: an override ends then too."""
-        ends = (expiry_ns(override) for override in self._own["SchedulerOverride"].values())
-        return min((end for end in ends if end is not None and end > now_ns), default=NEVER_NS)
+    def _drop_contexts_of_another_time(self, now_ns: int) -> None:
+        """`passing` is not asked while nobody leads, or while a request waits for its answer: an override
+        ends then too."""
+        since_ns, until_ns = self._contexts_hold_ns
+        if not since_ns <= now_ns < until_ns:
+            self._contexts.clear()
+            self._contexts_hold_ns = self._ends.around(now_ns)
 
     def _is_personal(self) -> bool:
         """Whether an override or a rollout may name single pods that have no workload."""

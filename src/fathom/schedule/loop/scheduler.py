@@ -205,11 +205,12 @@ class Scheduler:
                 await self._attached.look(api, self._acknowledger(), partial(self._write_attached, api))
 
     def _notice_ended(self) -> None:
-        """Wake the pods that overrides kept waiting which have ended since the last look."""
+        """Wake the pods that overrides kept waiting which have ended since the last look; and those that an
+        override lets in again, because the clock was set back."""
         snapshot = self._state.caches.snapshot()
-        for key in self._state.known.passing(now_ns=self._state.clock.now_ns()):
+        for key, what in self._state.known.passing(now_ns=self._state.clock.now_ns()):
             override = snapshot.get(OVERRIDE.name, key) or _named(key)
-            self._state.cluster_events.record(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
+            self._state.cluster_events.record(OVERRIDE_CHANGED, OVERRIDE.name, override, what)
         self._state.set_priorities()
 
     def _probe_old_caches(self) -> None:

@@ -7,7 +7,9 @@ status; the back-off of a Job, which counts from when a pod ended; how old an Ev
 earlier leader scaled; when a rollout progressed before its controller led, though a new leader looks for half
 of the deadline itself.
 Everything else is a duration, measured on monotonic clocks. Who waits for such a time looks again when the
-clock is set (`control/clock_watch.py`).
+clock is set (`control/clock_watch.py`). Who keeps what was computed from such times keeps also
+from when until when it holds: what has ended by a clock that is ahead is in force again when the clock is set
+back (`schedule/loop/override_ends.py`).
 
 `DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: what
 it taints, evicts, restarts, elects and gives up, the same run without them does too. How often is not
