@@ -17,7 +17,7 @@ from fathom.seams.outside import SystemClock
 
 
 def preparation(cluster: Cluster, kept: KeptCluster, log: io.StringIO) -> Preparation:
-    return Preparation(kept, cluster.cache, SystemClock(), JsonLog(log, SystemClock()))
+    return Preparation(kept, cluster.cache, JsonLog(log, SystemClock()))
 
 
 def test_a_preparation_brings_the_view_up_to_date_and_then_has_nothing_to_do() -> None:

@@ -73,11 +73,11 @@ class KeptCluster:
         return self._find_rules()
 
     @contextmanager
-    def view_of(self, objects: CachedObjects, *, now_ns: int) -> Iterator[ClusterView]:
+    def view_of(self, objects: CachedObjects) -> Iterator[ClusterView]:
         """The view of these objects. Answers wait for each other here: each takes some milliseconds, and
         trials within an answer change the view for a moment."""
         with self._locked():
-            yield self._updated(objects, now_ns)
+            yield self._updated(objects)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -88,12 +88,11 @@ class KeptCluster:
                 self._held = {}  # A trial, or an update, may have ended half way.
                 raise
 
-    def _updated(self, objects: CachedObjects, now_ns: int) -> ClusterView:
+    def _updated(self, objects: CachedObjects) -> ClusterView:
         entries = _entries(objects)
         if not self._held or not self._brought_up_to_date(_changes(self._held, entries)):
             self._view = cluster_of(objects, self.rules, attached=self._attached)
         self._held = entries
-        self._view.passing(now_ns=now_ns)
         return self._view
 
     # Before anybody asks.
@@ -107,13 +106,13 @@ class KeptCluster:
         """How many objects are not the ones that the view was made from."""
         return sum(1 for _ in _changes(self._held, _entries(objects)))
 
-    def prepare(self, objects: CachedObjects, *, now_ns: int) -> Iterator[None]:
+    def prepare(self, objects: CachedObjects) -> Iterator[None]:
         """Bring the view up to date in steps, between which the caller may pause. A question does not wait
         for the rest: it brings the view up to date by itself, and then the preparation ends."""
         entries = _entries(objects)
         yield from self._catch_up(entries)
         if not self._held:
-            yield from self._make(entries, now_ns)
+            yield from self._make(entries)
 
     def _catch_up(self, entries: ObjectEntries) -> Iterator[None]:
         with self._lock:
@@ -130,7 +129,7 @@ class KeptCluster:
                     _keep(held[change.kind], change.key, change.after)
             yield
 
-    def _make(self, entries: ObjectEntries, now_ns: int) -> Iterator[None]:
+    def _make(self, entries: ObjectEntries) -> Iterator[None]:
         """Objects are decoded one by one: all at once take ten times the memory of the view."""
         self.made_anew += 1
         before, view = self._held, ClusterView(rules=self.rules)
@@ -140,7 +139,6 @@ class KeptCluster:
             yield
         with self._lock:
             if self._held is before:
-                view.passing(now_ns=now_ns)
                 self._view, self._held = view, entries
 
     def _steps(self, changes: Iterable[Changed]) -> Iterator[tuple[Changed, ...]]:

@@ -9,7 +9,6 @@ from fathom.api.watch_cache import WatchCache
 from fathom.ask.kept_cluster import RESOURCES, KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.seams.log import Log
-from fathom.seams.outside import Clock
 
 LOOK_S = 2.0
 # With more writes between two looks the server has better things to do: a question then does it all itself.
@@ -22,10 +21,9 @@ REST_S = 0.12
 
 
 class Preparation:
-    def __init__(self, kept: KeptCluster, cache: WatchCache, clock: Clock, log: Log) -> None:
+    def __init__(self, kept: KeptCluster, cache: WatchCache, log: Log) -> None:
         self._kept = kept
         self._cache = cache
-        self._clock = clock
         self._log = log
         self._prepared = 0  # Revision of the last change that the view contains.
 
@@ -50,7 +48,7 @@ class Preparation:
         if changed == self._prepared:
             return 0
         self._prepared, count = changed, 0
-        steps = self._kept.prepare(CachedObjects(self._cache), now_ns=self._clock.now_ns())
+        steps = self._kept.prepare(CachedObjects(self._cache))
         while await asyncio.to_thread(_step, steps):
             count += 1
             await asyncio.sleep(PAUSE_S)

@@ -77,7 +77,7 @@ def _answer(evidence: Evidence, spec: ExplanationSpec, kept: KeptCluster) -> msg
     """Objects of the past, and those of a question "what if", get a view of their own."""
     if not isinstance(evidence.objects, CachedObjects) or spec.view == questions.STATUS:
         return questions.answer(evidence, view=spec.view, rules=kept.rules)
-    with kept.view_of(evidence.objects, now_ns=evidence.now_ns) as cluster:
+    with kept.view_of(evidence.objects) as cluster:
         try:
             return questions.answer(evidence, view=spec.view, rules=kept.rules, cluster=cluster)
         except (NoSubject, NoExplanation) as error:

@@ -93,7 +93,7 @@ class AskViews:
 
     async def prepare(self, log: Log) -> None:
         """Keep the first question from making the view of the whole cluster. Runs until it is cancelled."""
-        await Preparation(self._kept, self._core.cache, self._core.outside.clock, log).run()
+        await Preparation(self._kept, self._core.cache, log).run()
 
     async def serve(self, call: Call) -> Response:
         """For a user whose rights are those of this server's roles. Raises 429 if too many questions wait."""
