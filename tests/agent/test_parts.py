@@ -19,7 +19,7 @@ from fathom.agent.addresses import candidates, next_address
 from fathom.agent.container_slots import Slot
 from fathom.agent.container_views import ContainerTrouble, ContainerView, Health, Views, containers_of
 from fathom.agent.host import probes
-from fathom.agent.host.limits import find_means
+from fathom.agent.host.limits import find_means, remove_groups
 from fathom.agent.host.logs import LogFilter, LogOptions, older_files, read_log
 from fathom.agent.host.machine import RANGE, claim_range
 from fathom.agent.host.sockets import (
@@ -473,3 +473,21 @@ def as_nobody(place: Path, ask: Callable[[Path], str]) -> str:
     os.waitpid(pid, 0)
     with os.fdopen(told_r) as told:
         return told.read()
+
+
+# Groups of processes.
+
+
+def test_groups_that_an_agent_of_another_user_made_are_left_alone(tmp_path: Path) -> None:
+    """As an unprivileged agent on a machine where one of root ran before, with a strict umask."""
+    others = tmp_path / "pids" / "fathom"
+    (others / "n1" / "uid").mkdir(parents=True)
+    others.chmod(0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        remove_groups("n1/uid", tmp_path)
+    finally:
+        os.seteuid(user)
+    others.chmod(0o700)
+    assert (others / "n1" / "uid").is_dir()

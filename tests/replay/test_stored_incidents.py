@@ -6,6 +6,7 @@ artifacts/with-reported-decisions.incident  Events and conditions name their dec
 artifacts/with-silent-lists.incident        a first list that does not end is given up after some seconds
 artifacts/with-promised-bookmarks.incident  lists end with how often bookmarks come
 artifacts/with-a-watched-clock.incident     controllers notice that the wall clock is set
+artifacts/with-overrides-seen.incident      writes that a pause may forbid name the overrides they follow
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ DECIDED_OTHERWISE = frozenset(
         "with-reported-decisions",
         "with-silent-lists",
         "with-promised-bookmarks",
+        "with-a-watched-clock",
     }
 )
 

@@ -177,10 +177,9 @@ def _make_group(group: Path) -> Path:
 
 
 def remove_groups(name: str, root: Path = ROOT) -> None:
-    """Remove empty groups, deepest first. Those still in use stay, until the machine's next boot."""
+    """Remove empty groups, deepest first. Those still in use stay, until the machine's next boot; so do those
+    that only another user may look at."""
     for base in (root, root / "cpu", root / "memory", root / "pids"):
-        top = base / "fathom" / name
-        if top.is_dir():
-            for directory, _, _ in os.walk(top, topdown=False):
-                with contextlib.suppress(OSError):
-                    os.rmdir(directory)
+        for directory, _, _ in os.walk(base / "fathom" / name, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)

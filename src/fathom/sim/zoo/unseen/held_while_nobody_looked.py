@@ -9,6 +9,6 @@ ROOM = "steer"
 
 rewrite(
     observed_now,
-    "earlier = before.held_since if now_ns - before.looked_ns <= GAP_NS_MAX else {}",
+    "earlier = before.held_since if looked_ns - before.looked_ns <= GAP_NS_MAX else {}",
     "earlier = before.held_since",
 )
