@@ -196,7 +196,7 @@ async def _update_once(
         metadata(admitted)["resourceVersion"] = str(entry.revision)  # Unchanged so far.
         return Written(obj=admitted)
     if gone:
-        # The update itself is never stored: only the removal is charged. What it was judged by must still hold.
+        # The update itself is never stored: only the removal is charged. What it was judged by must hold.
         expected = (Charge(bounds), *(Charge(charge.preconditions) for charge in charges))
         return await _remove_now(core, call, entry, expected, admitted)
     body = Body(stored)
