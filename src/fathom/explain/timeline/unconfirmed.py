@@ -28,7 +28,10 @@ def with_unconfirmed(
     unconfirmed: dict[str, list[tuple[int, AuditEntry]]] = {}
     for before, entry in (*_of_the_log(evidence, logged), *_of_outcomes(evidence, logged)):
         unconfirmed.setdefault(entry.uid, []).append((before, entry))
-    return {uid: _merged(logged.get(uid, ()), unconfirmed.get(uid, ())) for uid in {*logged, *unconfirmed}}
+    return {
+        uid: _merged(logged.get(uid, ()), unconfirmed.get(uid, ()))
+        for uid in dict.fromkeys((*logged, *unconfirmed))
+    }
 
 
 def _merged(logged: Iterable[AuditEntry], unconfirmed: Iterable[tuple[int, AuditEntry]]) -> list[AuditEntry]:
