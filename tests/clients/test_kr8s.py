@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import kr8s
@@ -29,6 +27,7 @@ from kr8s.objects import (
 )
 from tests.clients import objects
 from tests.clients.kubectl import eventually
+from tests.clients.meanwhile import meanwhile
 from tests.clients.running import Server
 
 # It does not know the newest release yet, and says so each time.
@@ -106,21 +105,12 @@ def test_labels_and_annotations_come_and_go(made: Any) -> None:
 
 def test_a_deployment_is_scaled_until_it_says_so(api: Any, made: Any) -> None:
     web = made(Deployment, objects.deployment("web", replicas=2))
-    with reported(lambda: report_scaled(api, "web")):
+    with meanwhile(lambda: report_scaled(api, "web")):
         web.scale(5)
     assert (web.replicas, web.spec.replicas) == (5, 5)
     assert not web.ready()
     web.patch({"status": {"readyReplicas": 5, "observedGeneration": 2}}, subresource="status")
     assert web.ready()
-
-
-@contextmanager
-def reported(work: Callable[[], Any]) -> Iterator[None]:
-    """Done by somebody else while the block runs."""
-    other = threading.Timer(0.2, work)
-    other.start()
-    yield
-    other.join()
 
 
 def report_scaled(api: Any, name: str) -> None:
@@ -135,10 +125,10 @@ def report(api: Any, name: str, **status: Any) -> None:
 def test_a_pod_is_waited_for_until_it_is_ready(api: Any, made: Any) -> None:
     pod = made(Pod, objects.pod("a"))
     assert not pod.ready()
-    with reported(lambda: report(api, "a", phase="Running", conditions=READY)):
+    with meanwhile(lambda: report(api, "a", phase="Running", conditions=READY)):
         pod.wait("condition=Ready", timeout=10)
     assert pod.ready()
-    with reported(lambda: report(api, "a", phase="Succeeded")):
+    with meanwhile(lambda: report(api, "a", phase="Succeeded")):
         pod.wait("jsonpath='{.status.phase}'=Succeeded", timeout=10)
     with pytest.raises(TimeoutError):
         pod.wait("condition=Never", timeout=0.3)
@@ -154,7 +144,7 @@ def test_a_job_is_waited_for_whichever_way_it_ends(api: Any, made: Any) -> None:
         ],
         "startTime": "2024-05-01T12:00:00Z",
     }
-    with reported(lambda: Job.get("work", api=api).patch({"status": failed}, subresource="status")):
+    with meanwhile(lambda: Job.get("work", api=api).patch({"status": failed}, subresource="status")):
         job.wait(["condition=Complete", "condition=Failed"], timeout=10)
     assert job.status.conditions[-1].type == "Failed"
 

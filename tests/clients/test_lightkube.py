@@ -26,6 +26,7 @@ from lightkube.resources.core_v1 import ConfigMap, Namespace, Node, Pod
 from lightkube.types import CascadeType, PatchType
 from tests.clients import objects
 from tests.clients.kubectl import eventually
+from tests.clients.meanwhile import meanwhile
 from tests.clients.running import Server
 
 CRD = CustomResourceDefinition
@@ -185,13 +186,12 @@ def report(kube: Any, name: str, **conditions: str) -> None:
 def test_conditions_are_waited_for(kube: Any) -> None:
     for name in ("good", "bad", "gone"):
         kube.create(codecs.from_dict(objects.pod(name)))
-    threading.Timer(0.1, lambda: report(kube, "good", Ready="True")).start()
-    assert kube.wait(Pod, "good", for_conditions=["Ready"]).metadata.name == "good"
-    threading.Timer(0.1, lambda: report(kube, "bad", Ready="False", Failed="True")).start()
-    with pytest.raises(ConditionError, match="told so"):
+    with meanwhile(lambda: report(kube, "good", Ready="True")):
+        assert kube.wait(Pod, "good", for_conditions=["Ready"]).metadata.name == "good"
+    refused = pytest.raises(ConditionError, match="told so")
+    with meanwhile(lambda: report(kube, "bad", Ready="False", Failed="True")), refused:
         kube.wait(Pod, "bad", for_conditions=["Ready"], raise_for_conditions=["Failed"])
-    threading.Timer(0.1, lambda: kube.delete(Pod, "gone", grace_period=0)).start()
-    with pytest.raises(ObjectDeleted):
+    with meanwhile(lambda: kube.delete(Pod, "gone", grace_period=0)), pytest.raises(ObjectDeleted):
         kube.wait(Pod, "gone", for_conditions=["Ready"])
 
 

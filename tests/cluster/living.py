@@ -72,7 +72,10 @@ class Cluster:
     def parts(self) -> dict[str, int]:
         found = {}
         for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # It has ended meanwhile.
             if "serve" in words:
                 found[words[words.index("serve") + 1]] = int(pid)
         return found
