@@ -44,6 +44,7 @@ def in_time() -> Sequence[Checker]:
         seconds=200,
         most=4,
         without=all_but("slow-reply", "slow-request", "lose-reply", "drop-watch", "crash"),
+        clocks=(RIVAL,),  # A reservation of the others ends by their own clock, which is right here.
     ),
     checkers=waiting,
     timed=True,
