@@ -395,26 +395,53 @@ def test_a_condition_follows_the_write_that_was_decided_after_one_of_unknown_out
     assert causes_of_conditions(answer(before, WHOLE)) == {"RepairComplete": cause}, "nothing came after it"
 
 
-def test_a_condition_that_a_write_known_from_its_outcome_may_have_changed_has_no_cause() -> None:
-    """Its server died between the commit and the answer: the log has no entry. A read found it."""
-    all_set, other = (
-        status_of_pod(11.1, 918960, "status.conditions"),
-        status_of_pod(12, 918962, "status.phase"),
-    )
+@pytest.mark.parametrize("found_at", [11.3, 16.0])
+@pytest.mark.parametrize(
+    ("revision", "causes"),
+    [(918961, {}), (918960, {"RepairComplete": f"write:918960:pods/{SPACE}/{POD}"})],
+)
+def test_a_condition_that_a_write_known_from_its_outcome_may_have_changed_has_no_cause(
+    revision: int, causes: dict[str, str], found_at: float
+) -> None:
+    """Its server died between the commit and the answer: the log has no entry. A read found it, perhaps long
+    after the commit."""
+    all_set = status_of_pod(11.1, 918960, "status.conditions")
+    other = status_of_pod(12, 918962, "status.phase")
     repairs = decided(11.15, "repair-1", "repair", "pods", POD, "status")
-    for revision, expected in (
-        (918961, {}),
-        (918960, {"RepairComplete": f"write:918960:pods/{SPACE}/{POD}"}),
-    ):
-        done = msgspec.structs.replace(
-            outcome(11.3, "repair-1", revision, "pods", POD, "", "status"), result="settled"
-        )
-        evidence = lesson(
-            objects=pod_with_conditions(918962, REPAIRED),
-            audit=(*AUDIT, all_set, other),
-            decisions=(*DECISIONS, Recorded("controllers", KeptDecision(repairs, (done,)))),
-        )
-        assert causes_of_conditions(answer(evidence, WHOLE)) == expected
+    done = msgspec.structs.replace(
+        outcome(found_at, "repair-1", revision, "pods", POD, "", "status"), result="settled"
+    )
+    evidence = lesson(
+        objects=pod_with_conditions(918962, REPAIRED),
+        audit=(*AUDIT, all_set, other),
+        decisions=(*DECISIONS, Recorded("controllers", KeptDecision(repairs, (done,)))),
+    )
+    assert causes_of_conditions(answer(evidence, WHOLE)) == causes
+
+
+@pytest.mark.parametrize(
+    ("result", "revision", "causes"),
+    [
+        ("unknown", 0, {}),
+        ("settled", 918961, {}),
+        ("settled", 918962, {}),  # A read found it, when the agent had written too.
+        ("rejected", 0, {"Bound": f"write:918960:pods/{SPACE}/{POD}"}),
+    ],
+)
+def test_a_condition_is_not_of_the_create_where_a_binding_that_nobody_answered_may_have_set_it(
+    result: str, revision: int, causes: dict[str, str]
+) -> None:
+    """The server died between the commit and its entry in the log; what became of it was known late."""
+    created = audit(11.1, "replicasets", "create", "pods", POD, 918960, changed=("*",))
+    reports = status_of_pod(12, 918962, "status.phase")
+    binds = decided(11.2, "bind-9", "scheduler", "pods", POD, "bind")
+    last = msgspec.structs.replace(outcome(16, "bind-9", revision, "pods", POD, "", ""), result=result)
+    evidence = lesson(
+        objects=pod_with_conditions(918962, BOUND),
+        audit=(*AUDIT, created, reports),
+        decisions=(*DECISIONS, Recorded("scheduler", KeptDecision(binds, (last,)))),
+    )
+    assert causes_of_conditions(answer(evidence, WHOLE)) == causes
 
 
 def test_what_a_write_of_unknown_outcome_may_have_set_is_not_told_as_anothers_value() -> None:

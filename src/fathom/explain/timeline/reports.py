@@ -105,9 +105,11 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             candidates = [
                 write
                 for write in written
-                if _sets(write, condition) or (_time_ns(write) < soon_ns and _may_change(write, condition))
+                if _sets(write, condition)
+                or (_may_change(write, condition) and (_time_ns(write) < soon_ns or not write.wrote))
             ]
-            # A write that is not on record may have changed it as well.
+            # A write that is not on record may have changed it as well. When an unconfirmed one was committed
+            # is not known: its time is that of an answer, or of a read that found it.
             cause = _changing(candidates, condition) if writes.is_newest(obj) else None
             changing = candidates if cause is None else [cause]
             time_ns = max(changed_ns, min(map(_time_ns, changing), default=0))

@@ -1,8 +1,9 @@
 """Writes that may have been committed, although the audit log does not say so.
 
 1. A server sends a commit. 2. The store commits. 3. The outcome does not reach the server: its entry has 504
-and no revision. Or the server dies, and there is no entry: then the outcome of a decision may name a revision
-that the log does not have. What such a write may have changed is not said to come from another one.
+and no revision. Or the server dies, and there is no entry: then the outcome of a decision names the revision
+at which a read found the write, or says that nobody knows. What such a write may have changed is not said to
+come from another one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _merged(logged: Iterable[AuditEntry], unconfirmed: Iterable[tuple[int, Audit
 
 def _of_the_log(evidence: Evidence, logged: Mapping[str, Sequence[AuditEntry]]) -> Unconfirmed:
     decided_ns = {record.kept.decision.id: record.kept.decision.time_ns for record in evidence.decisions}
-    for entry in evidence.audit:
+    for entry in (*evidence.audit, *_never_told(evidence)):
         if entry.uid and entry.may_have_written:
             answered_ns = moment_ns(entry.time) or 0
             later = (
@@ -55,6 +56,22 @@ def _of_the_log(evidence: Evidence, logged: Mapping[str, Sequence[AuditEntry]]) 
             yield next(later, AFTER_ALL), entry
 
 
+def _never_told(evidence: Evidence) -> Iterator[AuditEntry]:
+    """Writes whose servers died, and whose senders never learned what became of them."""
+    answered = _answered(evidence)
+    for record in evidence.decisions:
+        decision, outcomes = record.kept.decision, record.kept.outcomes
+        if outcomes and outcomes[-1].result == "unknown":
+            entry = _untold(decision, outcomes[-1])
+            if (decision.id, entry.uid) not in answered:
+                yield entry
+
+
+def _answered(evidence: Evidence) -> set[tuple[str, str]]:
+    """The decisions of which the log has a write of an object that was committed, or may have been."""
+    return {(entry.decision, entry.uid) for entry in evidence.audit if entry.wrote or entry.may_have_written}
+
+
 def _is_newest(write: AuditEntry, evidence: Evidence) -> bool:
     """Whether the object as it is was written by it."""
     obj = evidence.objects.get(write.resource, Key(write.namespace, write.name))
@@ -62,14 +79,24 @@ def _is_newest(write: AuditEntry, evidence: Evidence) -> bool:
 
 
 def _of_outcomes(evidence: Evidence, logged: Mapping[str, Sequence[AuditEntry]]) -> Unconfirmed:
-    """Revisions that no entry has. Where there is an entry without a revision, that one tells more."""
-    told = {(entry.decision, entry.uid) for entry in evidence.audit if entry.may_have_written}
+    """Of decisions that the log does not have. A settled outcome has the revision that a read found: where
+    that is another's write, ours came before it. A write that changed nothing has that of an earlier one."""
+    answered = _answered(evidence)
     revisions = {uid: {write.revision for write in writes} for uid, writes in logged.items()}
     for decision, outcome in _done(evidence):
         entry = _untold(decision, outcome)
-        if (decision.id, entry.uid) in told or outcome.revision in revisions.get(entry.uid, ()):
+        if (decision.id, entry.uid) in answered or not _is_past(entry, outcome, evidence):
             continue
-        yield outcome.revision + 1, entry
+        if outcome.revision not in revisions.get(entry.uid, ()):
+            yield outcome.revision + 1, entry
+        elif outcome.result == "settled":
+            yield outcome.revision, entry
+
+
+def _is_past(entry: AuditEntry, outcome: Outcome, evidence: Evidence) -> bool:
+    """False where the objects are those of an earlier time."""
+    obj = evidence.objects.get(entry.resource, Key(entry.namespace, entry.name))
+    return obj is None or uid_of(obj) != entry.uid or outcome.revision <= revision_of(obj)
 
 
 def _done(evidence: Evidence) -> Iterator[tuple[Decision, Outcome]]:
