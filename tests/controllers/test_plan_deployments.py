@@ -203,6 +203,16 @@ def test_pods_that_are_not_taken_away_yet_count_towards_the_surge() -> None:
     assert "web-h2" not in sizes(plan_deployment(owner, slow, now=NOW))
 
 
+def test_pods_that_only_a_status_counts_yet_count_towards_the_surge() -> None:
+    """1. A revision of four is creating pods. 2. It is scaled to three, when all creates are sent. 3. Its
+    status says so: three wanted, four there. 4. We have the status, but no event of the fourth pod yet."""
+    owner = deployment(4, tag="2", notes={REVISION: "2"})
+    old, new = revision(owner, "1", 3), revision(owner, "2", 1, number=2)
+    old["status"]["replicas"] = 4
+    facts = msgspec.structs.replace(around(owner, old, new), live={uid_of(old): 3, uid_of(new): 1})
+    assert "web-h2" not in sizes(plan_deployment(owner, facts, now=NOW))
+
+
 def test_a_new_revision_that_came_late_gives_back_what_it_has_not_created_beyond_the_surge() -> None:
     """Its create did not count the pods of another revision."""
     owner = deployment(4, tag="2", notes={REVISION: "2"})

@@ -7,6 +7,8 @@ artifacts/with-silent-lists.incident        a first list that does not end is gi
 artifacts/with-promised-bookmarks.incident  lists end with how often bookmarks come
 artifacts/with-a-watched-clock.incident     controllers notice that the wall clock is set
 artifacts/with-overrides-seen.incident      writes that a pause may forbid name the overrides they follow
+
+`store_incident.py` records one of the present code.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def test_a_stored_incident_still_replays(file: Path) -> None:
         )
         return
     assert all(tape["result"]["inputs"] > 50 for tape in tapes)
-    advice = f"if that is on purpose, add {file.stem} to DECIDED_OTHERWISE"
+    advice = f"if that is on purpose, add {file.stem} to DECIDED_OTHERWISE, and store one of the present code"
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{advice}"
 
 

@@ -201,7 +201,9 @@ def _settled(steps: _Steps, sets: Sets, facts: DeploymentFacts) -> _Steps:
 def _is_unsettled(replica_set: Obj, facts: DeploymentFacts) -> bool:
     seen = int(lookup(replica_set, "status", "observedGeneration") or 0)
     behind = seen < int(metadata(replica_set).get("generation") or 0)
-    return behind or facts.live.get(uid_of(replica_set), 0) > size_of(replica_set)
+    # The status may count pods that our view does not show yet, and the other way round.
+    reported = int(lookup(replica_set, "status", "replicas") or 0)
+    return behind or max(reported, facts.live.get(uid_of(replica_set), 0)) > size_of(replica_set)
 
 
 def _emptied(replica_set: Obj) -> Obj:
