@@ -32,8 +32,8 @@ USAGE_S = 15.0
 
 
 def begin(inside: Inside, *, machine: SimulatedMachine | None = None) -> Agent:
-    """The entry: see `seams.process`. Options are `AgentSettings`. `machine`: where simulated containers
-    outlive the agent."""
+    """The entry: see `seams.process`. Options are `AgentSettings`. `machine`: where simulated containers,
+    or their addresses, outlive the agent."""
     settings = msgspec.convert(inside.options, AgentSettings)
     if not settings.pod_range:
         settings = msgspec.structs.replace(settings, pod_range=next(candidates(settings.node)))

@@ -4,7 +4,7 @@ For simulated worlds and large demo clusters. It runs on the Domain, so every ru
 
 Without a machine, the pod's status is what survives an agent: a run that was reported as running goes on. (A
 run that was started but not yet reported starts again; no client saw it.) A `SimulatedMachine` outlives its
-agents, as real processes do: the next agent finds the runs there.
+agents, as real processes do: the next agent finds the runs there, or only the addresses that pods have.
 """
 
 from __future__ import annotations
@@ -52,13 +52,23 @@ def fails_at(script: Script, attempt: int) -> str:
 class SimulatedMachine:
     """What outlives an agent: the pods that its runtime holds, and their runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_containers: bool = True) -> None:
+        """`keeps_containers` False: only addresses stay, as in an agent's records on disk. Statuses do not
+        tell them all: a server that is behind may list pods without the addresses that they have."""
+        self._keeps_containers = keeps_containers
+        self.addresses: dict[str, str] = {}  # Of pods, by UID.
         self.pods: dict[str, KeptContainer] = {}  # By UID; without runs, which `kept` adds.
         self.runs: dict[str, ContainerRun] = {}  # Alive, by id.
         self.last_runs: dict[str, dict[str, ContainerRun]] = {}  # By UID and container, ended or not.
         self.ends: dict[str, tuple[int, int, int]] = {}  # By id of a run: when (monotonic), code, signal.
         self.began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
         self.started_twice: list[str] = []  # Containers that were started while an earlier run was alive.
+
+    def begin_agent(self) -> None:
+        """A new agent begins to run here."""
+        if not self._keeps_containers:
+            for held in (self.pods, self.runs, self.last_runs, self.ends, self.began_ns):
+                held.clear()
 
     def kept(self, uid: str) -> KeptContainer:
         """A pod with its runs as they are now, like the records on a real machine: a run may end before the
@@ -89,6 +99,7 @@ class SimulatedRuntime:
         machine: SimulatedMachine | None = None,
     ) -> None:
         self._machine = machine or SimulatedMachine()
+        self._machine.begin_agent()
         self._default = script
         self._scripts = scripts or {}  # Instead of the default, by the UID of the pod or of its owner.
         self._takes_over = takes_over  # Also runs that another driver reported.
@@ -125,17 +136,23 @@ class SimulatedRuntime:
     async def admit(self, pod: Obj) -> KeptContainer:
         uid = uid_of(pod)
         if uid not in self._pods:
-            taken = {kept.ip for kept in self._pods.values()}
-            reported_ip = lookup(pod, "status", "podIP") or ""
-            free = reported_ip and reported_ip not in taken
-            ip = reported_ip if free else next_address(self._range, taken.union(self._reported()), self._last)
-            self._last = ip or self._last
-            self._pods[uid] = KeptContainer(pod, ip or "")
+            self._pods[uid] = KeptContainer(pod, self._address_of(pod))
             for run in _reported(pod, "" if self._takes_over else SCHEME):
                 self._machine.note(run)
                 if run.exit is None:
                     self._live(run, pod)
         return self._machine.kept(uid)
+
+    def _address_of(self, pod: Obj) -> str:
+        addresses, uid = self._machine.addresses, uid_of(pod)
+        if uid not in addresses:
+            taken = set(addresses.values())
+            reported_ip = str(lookup(pod, "status", "podIP") or "")
+            free = reported_ip and reported_ip not in taken
+            ip = reported_ip if free else next_address(self._range, taken.union(self._reported()), self._last)
+            self._last = ip or self._last
+            addresses[uid] = ip or ""
+        return addresses[uid]
 
     async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         script, attempt = self._script(launch.pod), launch.attempt
@@ -190,6 +207,7 @@ class SimulatedRuntime:
 
     async def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
+        self._machine.addresses.pop(uid, None)
         self._machine.last_runs.pop(uid, None)
 
     def usage(self, node: str, window_s: float) -> NodeUsage:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.controllers.pod_states import is_ready, is_rejected
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
@@ -13,7 +12,7 @@ from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.scenarios.objects import pod_spec, replica_set
-from fathom.sim.scenarios.staff import MANAGERS, manage
+from fathom.sim.scenarios.staff import MANAGERS, manage, run_agent
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -39,7 +38,7 @@ async def pods_do_not_fit(world: World) -> None:
     manage(world, ReplicaSets, kinds=KINDS)
     # Before the node exists, nobody knows its capacity.
     await world.apply(PODS, {"metadata": {"name": HUGE, "labels": {"app": HUGE}}, "spec": _spec("64")})
-    world.process(NODE, begin_agent, node=NODE, driver="simulated", capacity={"cpu": "4", "memory": "8Gi"})
+    run_agent(world, NODE, capacity={"cpu": "4", "memory": "8Gi"})
     await world.apply(REPLICA_SETS, _replica_set_with_cpu(FITS, 2, cpu="2"))
     await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="the pods that fit are ready")
     accepted = _uids(world, FITS)

@@ -6,11 +6,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.control.ownership import controller_of
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.replicaset.controller import ReplicaSets
-from fathom.model.accounts import node_user
 from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.resources import PODS, REPLICA_SETS
@@ -19,7 +17,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.decisions import decision_of
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios.objects import pod_spec, replica_set
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage, run_agent
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.process import SimProcess
@@ -167,7 +165,7 @@ async def pods_change_hands(world: World) -> None:
     """Pods without an owner are adopted, pods are given to another owner or released, and ReplicaSets become
     smaller: none ever has too many pods, ready ones stay, and in the end each has what it wants."""
     manage(world, ReplicaSets, kinds=("/pods", "/replicasets"))
-    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
+    run_agent(world, NODE)
     for app in APPS:
         for number in range(2):
             await _orphan(world, app, number, sick=number == 0)

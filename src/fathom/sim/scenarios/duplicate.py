@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.control.lease import Timing
 from fathom.control.ownership import owned
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.kinds.reservation import GENERATION, SLOT
-from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.resources import PODS, REPLICA_SETS
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
@@ -28,6 +26,7 @@ from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.incident import LEADER, NEXT, REPAIR, tale
 from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, pod, run_scheduler
+from fathom.sim.scenarios.staff import run_agent
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
@@ -67,9 +66,7 @@ async def duplicate_reservation(world: World) -> None:
     leader's watch is late: there is one reservation, and its pod runs."""
     run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
-    world.process(
-        NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated", capacity={"cpu": "4"}
-    )
+    run_agent(world, NODE, capacity={"cpu": "4"})
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     workload = await world.apply(REPLICA_SETS, replica_set("risk-api", 1))
     await _wait_until(world, 0.25)  # By then the first scheduler has the lease.

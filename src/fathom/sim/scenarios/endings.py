@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.controllers.job.controller import Jobs
-from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.resources import JOBS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.scenarios.jobs import job
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage, run_agent
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -42,7 +40,7 @@ async def jobs_end(world: World) -> None:
     """Jobs complete, fail too often, exceed their deadline, are resumed after a suspension or expire after
     their TTL: each ends with the right condition and reason, and the expired one is deleted."""
     manage(world, Jobs, kinds=KINDS)
-    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
+    run_agent(world, NODE)
     await world.sleep(2)
     for name in (*ENDS, "short"):
         await world.apply(JOBS, _job(name))

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.agent.process import begin as begin_agent
-from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.resources import DEPLOYMENTS, PODS
@@ -21,6 +19,7 @@ from fathom.sim.scenarios.real import (
     standard,
     until_ready,
 )
+from fathom.sim.scenarios.staff import run_agent
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
@@ -73,15 +72,7 @@ async def gray_nodes(world: World) -> None:
     person resets its trust."""
     run_real_cluster(world, nodes=SOUND)
     for index, name in enumerate(GRAY):
-        world.process(
-            name,
-            begin_agent,
-            account=node_user(name),
-            node=name,
-            driver="simulated",
-            zone=ZONES[index],
-            script={"fail": "start"},
-        )
+        run_agent(world, name, zone=ZONES[index], script={"fail": "start"})
     await world.sleep(5)
     await world.apply(DEPLOYMENTS, deployment("bad", 5, notes={"fathom.dev/simulated": '{"fail": "start"}'}))
     await world.apply(DEPLOYMENTS, deployment("web", REPLICAS))

@@ -6,9 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.controllers.job.controller import Jobs
-from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition, is_true
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.resources import JOBS
@@ -17,7 +15,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.scenarios.endings import RUNS_FOR_EVER
 from fathom.sim.scenarios.jobs import job
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, all_but, manage, run_agent
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -48,7 +46,7 @@ async def jobs_in_time(world: World) -> None:
     """A Job fails when its deadline is over, one whose pod failed tries again after its back-off although its
     deadline is far away, and one that is done is kept for as long as it says and no longer."""
     manage(world, Jobs, kinds=("/pods", "/jobs"))
-    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
+    run_agent(world, NODE)
     await world.sleep(5)
     for name in ("late", "again", "kept"):
         await world.apply(JOBS, _job(name))

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.control.ownership import controller_of
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.replicaset.controller import ReplicaSets
-from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.resources import DEPLOYMENTS
@@ -17,7 +15,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import OneRevisionPerTemplate
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.scenarios.overriding import OVERRIDES, override
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage, run_agent
 from fathom.sim.scenarios.workloads import deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -61,7 +59,7 @@ async def rollouts_end(world: World) -> None:
     """Rollouts complete, go back by hand or automatically, exceed their deadline or are paused by an
     override: each ends with the right version, history and reason."""
     manage(world, Deployments, ReplicaSets, kinds=KINDS)
-    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
+    run_agent(world, NODE)
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 1))
     await world.sleep(20)

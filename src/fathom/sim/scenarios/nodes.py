@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fathom.agent.process import begin as begin_agent
-from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.resources import LEASES, NODES, PODS
@@ -14,7 +12,7 @@ from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled
 from fathom.sim.scenarios.objects import pod_spec
-from fathom.sim.scenarios.staff import all_but
+from fathom.sim.scenarios.staff import all_but, run_agent
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
@@ -134,15 +132,7 @@ async def agents_alone(world: World) -> None:
     """Pods start, crash, fail probes, are deleted before they run and removed at once while they run, and
     another client writes conditions of the nodes: agents report what runs, and every deleted pod goes."""
     for name in AGENTS:
-        world.process(
-            name,
-            begin_agent,
-            account=node_user(name),
-            node=name,
-            driver="simulated",
-            renew_s=RENEW_S,
-            status_s=STATUS_S,
-        )
+        run_agent(world, name, renew_s=RENEW_S, status_s=STATUS_S)
     await world.until(
         lambda: len(world.list("nodes")) == len(AGENTS), within_s=60, what="both nodes are registered"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.agent.process import begin as begin_agent
 from fathom.control.lease import Timing
 from fathom.control.process import Controller, load_controller
 from fathom.controllers.all import CONTROLLERS
@@ -17,6 +16,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.explanations import NoTroubleIsHidden
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
 from fathom.sim.checkers.workloads import OnePodPerSlot
+from fathom.sim.scenarios.staff import run_agent
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.world import World
@@ -75,15 +75,7 @@ def run_real_cluster(
             events=events,
         )
     for index, node in enumerate(nodes):
-        world.process(
-            node,
-            begin_agent,
-            server=1 + index % servers,
-            account=accounts.node_user(node),
-            node=node,
-            driver="simulated",
-            zone=ZONES[index % len(ZONES)],
-        )
+        run_agent(world, node, server=1 + index % servers, zone=ZONES[index % len(ZONES)])
 
 
 def deployment(

@@ -4,9 +4,14 @@ happenings, which are not faults of the network."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
+from fathom.agent.process import begin as begin_agent
+from fathom.agent.simulated import SimulatedMachine
 from fathom.control.lease import Timing
 from fathom.control.process import Controller
+from fathom.model.accounts import node_user
 from fathom.model.objects import Key
 from fathom.model.resources import LEASES
 from fathom.sim.scenarios.simulated_nodes import NodeTroubles, SimulatedNodesWith
@@ -65,6 +70,15 @@ def run_managers_and_agents(
     if servers > 1:
         world.happening("move", lambda: move(world))
     return troubles
+
+
+def run_agent(world: World, node: str, *, server: int = 1, **options: Any) -> None:
+    """The real agent of a node. Its containers end with it, as far as no status says otherwise. Which
+    addresses its pods have is kept, as a real agent keeps it on disk."""
+    begin = partial(begin_agent, machine=SimulatedMachine(keeps_containers=False))
+    world.process(
+        node, begin, server=server, account=node_user(node), node=node, driver="simulated", **options
+    )
 
 
 def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers: int = 1) -> None:
