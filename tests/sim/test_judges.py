@@ -373,6 +373,29 @@ def test_an_eviction_is_judged_by_who_waited_when_it_was_sent(
     assert checker.commit(Seen("pods", key, 9, victim, None, 8.0, "scheduler-1", 1, sent_s=sent_s)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("marked_s", "by", "wrong"),
+    [
+        (4.9, "scheduler-1", None),
+        (5.1, "scheduler-1", "scheduler-1 evicted victim while no pod of higher priority waited"),
+        (4.9, "scheduler-2", "scheduler-1 evicted victim while no pod of higher priority waited"),
+    ],
+    ids=["begun before", "begun after", "begun by another"],
+)
+def test_an_eviction_that_was_begun_may_go_on_when_the_pod_it_is_for_is_gone(
+    marked_s: float, by: str, wrong: str | None
+) -> None:
+    """Nobody who sends two requests one after another knows what happens in between."""
+    high = {**owned("Pod", "high"), "spec": {"priority": 9}}
+    victim = {**owned("Pod", "victim"), "spec": {"nodeName": "node-1"}}
+    marked = {**victim, "status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}}
+    checker = VictimsAreLesser()
+    assert told(checker, (0.0, "pods", None, high), (5.0, "pods", high, None)) is None
+    key = Key("default", "victim")
+    assert checker.commit(Seen("pods", key, 8, victim, marked, 5.2, by, 1, sent_s=marked_s)) is None
+    assert checker.commit(Seen("pods", key, 9, marked, None, 5.4, "scheduler-1", 1, sent_s=5.3)) == wrong
+
+
 # Pods beyond what their ReplicaSet wants.
 
 

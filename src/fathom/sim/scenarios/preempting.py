@@ -3,9 +3,11 @@ room too: reserved room goes only to its pod, and in the end no reservation is l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from fathom.controllers.repair.controller import RepairReservations
+from fathom.model.conditions import DISRUPTION_TARGET, is_true
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.resources import NODES, PODS
 from fathom.sim.checkers.capacity import held
@@ -60,7 +62,8 @@ class NothingIsHeldForNobody(Checker):
 
 class VictimsAreLesser(Checker):
     """A scheduler evicts a pod only when a pod of higher priority waits, or has waited when the eviction was
-    sent: that may arrive much later. And when settled, no pod waits that preemption would let in."""
+    sent: that may arrive much later. It was begun when the victim's condition was sent, which is the request
+    before it. And when settled, no pod waits that preemption would let in."""
 
     name = "preemption is for pods of higher priority"
 
@@ -68,11 +71,14 @@ class VictimsAreLesser(Checker):
         self._waiting: dict[str, int] = {}  # UID -> priority.
         # Until when, and the priority, of those that were bound or are gone.
         self._waited: list[tuple[float, int]] = []
+        self._marked: dict[tuple[str, str], float] = {}  # Victim's UID, who marked it -> when that was sent.
 
     def commit(self, change: Seen) -> Found:
         if change.resource != "pods":
             return None
         violation = self._unjustified_eviction(change)
+        if _is_marked(change.new) and not _is_marked(change.old):
+            self._marked[uid_of(change.new or {}), change.by] = _sent_s(change)
         uids = dict.fromkeys(uid_of(obj) for obj in (change.old, change.new) if obj is not None)
         ended = [self._waiting.pop(uid) for uid in uids if uid in self._waiting]
         if change.new is not None and not lookup(change.new, "spec", "nodeName"):
@@ -85,8 +91,8 @@ class VictimsAreLesser(Checker):
         goes = change.new is None or is_deleting(change.new)
         if change.old is None or is_deleting(change.old) or not goes or change.by not in (*SCHEDULERS, RIVAL):
             return None
-        sent_s = change.at_s if change.sent_s is None else change.sent_s
-        waited = (priority for until_s, priority in self._waited if until_s >= sent_s)
+        begun_s = min(_sent_s(change), self._marked.get((uid_of(change.old), change.by), math.inf))
+        waited = (priority for until_s, priority in self._waited if until_s >= begun_s)
         if any(priority > _priority(change.old) for priority in (*self._waiting.values(), *waited)):
             return None
         return f"{change.by} evicted {change.key.name} while no pod of higher priority waited"
@@ -105,6 +111,14 @@ class VictimsAreLesser(Checker):
                 ):
                     path = "/".join(("pods", *key_of(waiting)))
                     yield Finding(f"{path} waits although pods of lower priority are on {name}", (path,))
+
+
+def _sent_s(change: Seen) -> float:
+    return change.at_s if change.sent_s is None else change.sent_s
+
+
+def _is_marked(pod: Obj | None) -> bool:
+    return pod is not None and is_true(pod, DISRUPTION_TARGET)
 
 
 def _priority(pod: Obj) -> int:
