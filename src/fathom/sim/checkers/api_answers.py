@@ -5,6 +5,8 @@ No answer is older than what any client had received from any server when the re
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from fathom.client.events import decode_events
@@ -40,6 +42,7 @@ class AnswersAreTrue(Checker):
         self._engine: Engine = world.engine
         self._past = StoreHistory(world.engine.store.entries())
         world.engine.listeners.append(self)
+        world.engine.stream_listeners.append(self)
 
     def commit(self, change: Seen) -> Found:
         self._past.record(change)
@@ -47,7 +50,7 @@ class AnswersAreTrue(Checker):
             self._written[id(change.ask)] = (change.ask, change.revision)
         return None
 
-    # Called by the network (`WatchListener`).
+    # Called by the network (`RequestListener`, `StreamListener`).
 
     def arrived(self, exchange: Exchange) -> None:
         self._floors[exchange] = self._newest_sent
@@ -111,19 +114,19 @@ class AnswersAreTrue(Checker):
 
     def _check_object(self, request: AskedWrite, floor: int, status: int, answer: Obj) -> str | None:
         life = self._past.life(request.resource, request.path)
-        after = [(at, exists) for at, exists in life if at > floor]
-        before = [exists for at, exists in life if at <= floor]
         if status == 404 and lookup(answer, "details", "name") == request.name:
-            was_there = bool(before) and before[-1] and all(exists for _, exists in after)
             return (
-                f"answered 404, but the object existed at revision {floor} and since" if was_there else None
+                f"answered 404, but the object existed at revision {floor} and since"
+                if _exists_since(life, floor)
+                else None
             )
         if status != 200 or answer.get("kind") in {"Table", "PartialObjectMetadata"}:
             return None
         revision = _revision(answer)
-        if (revision, True) not in life:
+        at = bisect_left(life, revision, key=itemgetter(0))  # A lease has a long one: not all of it is read.
+        if life[at : at + 1] != [(revision, True)]:
             return f"returned the object at revision {revision}, which the store never had"
-        newer = [at for at, _ in life if at > revision]
+        newer = [later for later, _ in life[at + 1 : at + 2]]
         return (
             f"returned the object at revision {revision}, but {newer[0]} had been sent before"
             if _already_sent(newer, floor)
@@ -156,6 +159,12 @@ def _newest_bound(body: Any) -> int:
     their outcome is unknown: it does not acknowledge those, whatever came of them."""
     batch = decode_json(body) if isinstance(body, bytes) else body
     return max((int(result.get("revision") or 0) for result in batch["results"]), default=0)
+
+
+def _exists_since(life: list[tuple[int, bool]], floor: int) -> bool:
+    """Whether the object existed at the revision, and ever since."""
+    after = bisect_right(life, floor, key=itemgetter(0))
+    return after > 0 and all(exists for _, exists in life[after - 1 :])
 
 
 def _already_sent(newer: list[int], floor: int) -> bool:

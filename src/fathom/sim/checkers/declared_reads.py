@@ -28,7 +28,7 @@ def readable_kinds(process: str) -> frozenset[str]:
 
 
 class ReadsAreDeclared(Checker):
-    """A WatchListener."""
+    """A RequestListener."""
 
     name = "every observed read is declared"
 
@@ -47,8 +47,6 @@ class ReadsAreDeclared(Checker):
             self._undeclared[f"{process} reads {asked.resource}, which no part of it declares"] = None
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
-
-    def told(self, exchange: Exchange, chunk: Any) -> None: ...
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         return self._undeclared

@@ -211,8 +211,6 @@ class NoHotLoop(AtRest):
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
 
-    def told(self, exchange: Exchange, chunk: Any) -> None: ...
-
     def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
         for who, sent in self._sent.items():
             often = [what for (of, what), times in self._same.items() if of == who and _full(times, now_s)]

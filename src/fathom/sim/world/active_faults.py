@@ -80,6 +80,7 @@ class ActiveFaults:
         self._stale: list[PlannedFaults] = []
         self.healed = False
         self.healed_ns = FOREVER_NS
+        self.bar_streams = False  # There are partitions or watch holds, now or at another time.
         self.quiet = True  # No fault can affect a message or stream: the network skips the lookups.
         self.store_quiet = True  # The same for traffic between API servers and the store.
 
@@ -93,7 +94,8 @@ class ActiveFaults:
         self._partitions = [entry for entry in planned if isinstance(entry.fault, Partition)]
         self._holds = [entry for entry in planned if isinstance(entry.fault, HoldWatch)]
         self._stale = [entry for entry in planned if isinstance(entry.fault, StaleServer)]
-        self.quiet = not (self._of_messages or self._crashes or self._partitions or self._holds)
+        self.bar_streams = bool(self._partitions or self._holds)
+        self.quiet = not (self._of_messages or self._crashes or self.bar_streams)
         self.store_quiet = not (self._of_commits or self._crashes or self._partitions or self._stale)
         for entry in planned:
             if entry.fault.momentary:
@@ -103,11 +105,12 @@ class ActiveFaults:
         """Add a watch hold that the scenario itself asks for."""
         if not self.healed:
             self._holds.append(PlannedFaults(fault, self._world.began_ns))
-            self.quiet = False
+            self.bar_streams, self.quiet = True, False
 
     def heal(self) -> None:
         """End all faults: liveness is judged after this."""
         self.healed = self.quiet = self.store_quiet = True
+        self.bar_streams = False
         self.healed_ns = self._world.now_ns
         for of_kind in (
             self._of_messages,

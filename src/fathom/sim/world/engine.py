@@ -33,7 +33,7 @@ from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
 from fathom.sim.world.journals import WorldJournals
-from fathom.sim.world.network import Network, WatchListener
+from fathom.sim.world.network import Exchange, Network, RequestListener, StreamListener
 from fathom.sim.world.oracle import Oracle, Seeded
 from fathom.sim.world.process import EPOCH_NS, SimProcess
 from fathom.sim.world.record_readers import ReadJournal, RecordReader
@@ -84,7 +84,9 @@ class Engine:
         self.processes: dict[str, SimProcess] = {}
         self.graveyard: list[Domain] = []  # Domains of ended processes, with their tasks, until `end`.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
-        self.listeners: list[WatchListener] = []  # Invariants: get the requests and answers of API servers.
+        self.listeners: list[RequestListener] = []  # Invariants: get the requests and answers of API servers.
+        # And the chunks of their streams. Apart: half of all inputs are bookmarks, and few care for them.
+        self.stream_listeners: list[StreamListener] = []
         self.record_readers: list[RecordReader] = []  # Invariants: get what processes record.
         self.committer: Committer | None = None  # Which request or server made the newest commit.
         self.usage_of: Callable[[str], dict[str, Any]] | None = None  # What an agent reports of its node.
@@ -306,11 +308,19 @@ class Engine:
         except Exception as error:  # A checker's own bug must not look like the store's answer.
             self.checker_raised(error)
 
-    def overheard(self, hear: Callable[[WatchListener], None]) -> None:
+    def overheard(self, hear: Callable[[RequestListener], None]) -> None:
         """Pass a server's request or answer to the listeners."""
         try:
             for listener in self.listeners:
                 hear(listener)
+        except Exception as error:  # As with commits: it must not look like the server's error.
+            self.checker_raised(error)
+
+    def overheard_chunk(self, exchange: Exchange, chunk: Any) -> None:
+        """Pass a chunk of a server's stream to the listeners."""
+        try:
+            for listener in self.stream_listeners:
+                listener.told(exchange, chunk)
         except Exception as error:  # As with commits: it must not look like the server's error.
             self.checker_raised(error)
 

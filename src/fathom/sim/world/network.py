@@ -79,15 +79,18 @@ SERVING: ContextVar[Exchange | None] = ContextVar("SERVING", default=None)
 OWN_HEADERS: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("OWN_HEADERS", default=())
 
 
-class WatchListener(Protocol):
+class RequestListener(Protocol):
     """Sees each request that arrives at an API server and each answer that leaves it. It changes nothing."""
 
     def arrived(self, exchange: Exchange) -> None: ...
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
 
-    def told(self, exchange: Exchange, chunk: Any) -> None:
-        """A chunk of a stream was sent."""
+
+class StreamListener(Protocol):
+    """Sees each chunk of a stream that leaves an API server. It changes nothing."""
+
+    def told(self, exchange: Exchange, chunk: Any) -> None: ...
 
 
 class Gate(msgspec.Struct):
@@ -339,6 +342,8 @@ class Network:
         faults = self._world.faults
         if self._world.processes[exchange.server].doom_s is not None:
             return -1  # The server crashes with this input.
+        if not faults.bar_streams:
+            return 0
         cut = faults.partition(exchange.process.name, exchange.server)
         if cut is None:
             hold = faults.hold(exchange.process.name, exchange.ask)
@@ -374,8 +379,7 @@ class Network:
         world = self._world
         now_ns = world.now_ns
         latency_ns = world.oracle.latency_ns(exchange.server, exchange.process.name, now_ns)
-        due_ns = now_ns + latency_ns + extra_ns
-        due_ns = max(due_ns, exchange.last_ns)
+        due_ns = max(now_ns + latency_ns + extra_ns, exchange.last_ns)
         exchange.last_ns = due_ns
         event = -1 if world.chronicle is None else world.chronicle.said(exchange, kind, status, payload)
         world.at(due_ns, self._land, exchange, kind, status, payload, event)

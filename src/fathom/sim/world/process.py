@@ -26,7 +26,7 @@ EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 
 # A request that reaches a server, or an answer of the store: inputs that only simulated processes have.
 ARRIVED = 32
-TICK = int(Input.TICK)
+CHUNK, TICK = Input.CHUNK, int(Input.TICK)
 # As NOBODY of `report/chronicle.py`, which cannot be imported here: it imports this package.
 NO_CAUSE = -1
 
@@ -168,7 +168,10 @@ class SimProcess:
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """An answer, a chunk of a stream, a signal: the inputs of live processes, by the same method."""
         if self.alive:
-            way = self._seam_process.way_of(kind, number, status, payload)
+            if kind is CHUNK:  # Most inputs are chunks.
+                way: tuple[Any, ...] = (self.seam.deliver, kind, number, status, payload)
+            else:
+                way = self._seam_process.way_of(kind, number, status, payload)
             if self._inbox is None:
                 self._input(kind, number, way)
             else:

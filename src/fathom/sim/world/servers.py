@@ -184,16 +184,13 @@ class SimServer:
         source = exchange.source = answer.source
         self._network.reply(exchange, answer.status, b"", fault)
         while not exchange.over and (chunk := await source.next()) is not None:
-            if listeners:
-                self._overheard(exchange, chunk)
+            if world.stream_listeners:
+                world.overheard_chunk(exchange, chunk)
             self._network.chunk(exchange, chunk)
             if world.drip_s:
                 await asyncio.sleep(world.drip_s)
         source.close()
         self._network.end(exchange)
-
-    def _overheard(self, exchange: Exchange, chunk: Any) -> None:
-        self._process.world.overheard(lambda listener: listener.told(exchange, chunk))
 
 
 def _with_own_headers(send: Send) -> Send:
