@@ -97,18 +97,18 @@ class Watcher:
     def __init__(self, cursor: int, trigger: str) -> None:
         self.cursor = cursor  # The next position in the log to read.
         self.trigger = trigger
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None  # Done unless a task waits.
 
     def wake(self, position: int = -1) -> None:
         """`position` is that of the first event that may concern the watcher."""
-        if self._waiter is not None and not self._waiter.done():
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
             self.cursor = max(self.cursor, position)
-            self._waiter.set_result(None)
+            waiter.set_result(None)
 
-    async def wait(self) -> None:
+    def woken(self) -> asyncio.Future[None]:
+        """Done at the next `wake`, for one task that awaits it. Not a coroutine: that would cost every
+        wake-up a frame."""
         # Not the loop's own future class: nothing else holds this future, so its hash never matters.
         waiter = self._waiter = asyncio.Future(loop=asyncio.get_running_loop())
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        return waiter

@@ -99,9 +99,12 @@ class WatchStream:
         self._plain = call.form.shape == response_forms.PLAIN and not call.kind.is_converted
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
+        # Who requested an interval is told that it is kept: a watch that dies at once is noticed by that.
+        # And how new a bookmark was when it was sent: a reader that was paused must not take it for news.
+        self._tells_age = BOOKMARK_HEADER in call.request.headers
         self._opened_at = self._now()
         self._end_at = self._opened_at + _timeout(core, call.request)
-        self._bookmark_at = self._next_bookmark()
+        self._bookmark_at = self._next_bookmark(self._opened_at)
         self._due = 0.0  # When the timer for the next bookmark or the end is due; 0 if none is set.
         self._over = False
 
@@ -135,7 +138,7 @@ class WatchStream:
                 return chunk
             if not self._over:
                 self._set_alarm()
-                await self._watcher.wait()
+                await self._watcher.woken()
         return None
 
     def close(self) -> None:
@@ -150,7 +153,7 @@ class WatchStream:
         """The log's next events for this watch; a bookmark when one is due; b'' when there is nothing to
         send."""
         start, end = self._watcher.cursor, self._cache.end
-        if start < end or start < self._cache.base:
+        if start < end:
             try:
                 end = self._cache.chunk_end(start, count_max=CHUNK_EVENTS_MAX, bytes_max=CHUNK_BYTES_MAX)
                 chunk = self._frames(start, end)
@@ -161,12 +164,12 @@ class WatchStream:
             self._watcher.cursor = end
             return chunk or self._read()
         self._sent = self._core.cache.reached
-        now = self._now()
-        if self._core.stopping or now >= self._end_at:
+        now_s = self._now()
+        if self._core.stopping or now_s >= self._end_at:
             self.close()
             return self._bookmark() if self._bookmarks else b""
-        if self._bookmarks and now >= self._bookmark_at:
-            self._bookmark_at = self._next_bookmark()
+        if self._bookmarks and now_s >= self._bookmark_at:
+            self._bookmark_at = self._next_bookmark(now_s)
             return self._bookmark()
         return b""
 
@@ -287,23 +290,22 @@ class WatchStream:
 
     def _set_alarm(self) -> None:
         if not self._due:
-            self._due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
-            self._core.shared_timers.wake(self, at_s=self._due, now_s=self._now())
+            self._due = due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
+            self._core.shared_timers.wake(self, at_s=due, now_s=self._now())
 
     def wake_up(self) -> None:
         self._due = 0.0
         self._watcher.wake(self._cache.end)
 
-    def _next_bookmark(self) -> float:
+    def _next_bookmark(self, now_s: float) -> float:
         """On a grid that all watches share: one timer wakes many of them, but not all at once."""
         grid_s = self._bookmark_s / BOOKMARK_PHASES
-        return math.ceil((self._now() + self._bookmark_s) / grid_s) * grid_s
+        return math.ceil((now_s + self._bookmark_s) / grid_s) * grid_s
 
     def _bookmark(self, *, is_end: bool = False) -> Any:
         meta: Obj = {"resourceVersion": str(self._sent), "creationTimestamp": None}
-        annotations = self._bookmark_annotations(is_end=is_end)
-        if annotations:
-            meta["annotations"] = annotations
+        if is_end or self._tells_age:
+            meta["annotations"] = self._bookmark_annotations(is_end=is_end)
         kind = self._call.kind
         obj: Obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
         form = self._call.form
@@ -317,14 +319,12 @@ class WatchStream:
         return frame(BOOKMARK, encode_json(obj))
 
     def _bookmark_annotations(self, *, is_end: bool) -> dict[str, str]:
-        """Who requested an interval is told that it is kept: a watch that dies at once is noticed by that.
-        And how new it was when it was sent: a reader that was paused must not take it for news."""
-        annotations = INITIAL_EVENTS_END if is_end else {}
-        if BOOKMARK_HEADER not in self._call.request.headers:
-            return annotations
-        age_s = self._core.as_of_s() - self._opened_at
-        promise = {BOOKMARK_ANNOTATION: f"{self._bookmark_s:g}"} if is_end else {}
-        return {**annotations, **promise, WATCH_AGE_ANNOTATION: f"{age_s:.3f}"}
+        if not self._tells_age:
+            return INITIAL_EVENTS_END if is_end else {}
+        age = {WATCH_AGE_ANNOTATION: f"{self._core.as_of_s() - self._opened_at:.3f}"}
+        if not is_end:
+            return age
+        return {**INITIAL_EVENTS_END, BOOKMARK_ANNOTATION: f"{self._bookmark_s:g}", **age}
 
     def _now(self) -> float:
         return self._clock.monotonic_ns() / 1e9

@@ -17,7 +17,7 @@ _right = WatchStream._read
 def on_time(self: WatchStream) -> Any:
     """First the bookmark, when it is due; pending events are sent after it."""
     if self._bookmarks and self._now() >= self._bookmark_at:
-        self._bookmark_at = self._next_bookmark()
+        self._bookmark_at = self._next_bookmark(self._now())
         self._sent = max(self._sent, self._core.cache.reached)
         return self._bookmark()
     return _right(self)
