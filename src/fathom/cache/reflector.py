@@ -231,8 +231,7 @@ class Reflector:
         return decode_events(chunks, None if self._sharing is None else self._sharing.assemble)
 
     def _apply(self, events: list[Event]) -> None:
-        error = next((event for event in events if event.type == ERROR), None)
-        good = events if error is None else events[: events.index(error)]
+        good, error = _before_error(events)
         applied = AppliedChange()
         try:
             self.cache.apply(good, applied, now_s=loop_now_s(), opened_s=self._opened_s)
@@ -330,6 +329,14 @@ class Reflector:
 
     def _lived_s(self) -> float:
         return 0.0 if self._watching_s is None else loop_now_s() - self._watching_s
+
+
+def _before_error(events: list[Event]) -> tuple[list[Event], Event | None]:
+    """The events up to the first ERROR, and that one."""
+    for at, event in enumerate(events):
+        if event.type == ERROR:
+            return events[:at], event
+    return events, None
 
 
 def _is_same(first: Obj, second: Obj) -> bool:

@@ -76,7 +76,9 @@ class Silence:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        left_s = self._heard_s + self.patience_s - loop_now_s()
+        self._arm_after(self._heard_s + self.patience_s - loop_now_s())
+
+    def _arm_after(self, left_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(left_s, self._look)
 
     def _look(self) -> None:
@@ -84,8 +86,9 @@ class Silence:
         if self._stream is None:
             return
         # With a margin: a rounding error must not make it wait for a nanosecond more.
-        if self.silent_s >= self.patience_s - 1e-6:
+        now_s, patience_s = loop_now_s(), self.patience_s
+        if now_s - self._heard_s >= patience_s - 1e-6:
             self.broken = True
             self._stream.end()
         else:
-            self._arm()
+            self._arm_after(self._heard_s + patience_s - now_s)

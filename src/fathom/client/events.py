@@ -50,7 +50,11 @@ def decode_events(chunks: Iterable[Any], assemble: Assemble | None = None) -> li
     """All events of some chunks. Raises `MalformedEvent`."""
     events: list[Event] = []
     for chunk in chunks:
-        events += _decoded(chunk, assemble) if isinstance(chunk, bytes) else [Event(*pair) for pair in chunk]
+        if isinstance(chunk, bytes):
+            events += _decoded(chunk, assemble)
+        else:
+            for kind, obj in chunk:
+                events.append(Event(kind, obj))
     return events
 
 
@@ -89,8 +93,9 @@ def watch_age_s(event: Event) -> float | None:
 
 
 def _seconds(event: Event, annotation: str) -> float | None:
+    seconds = _annotation(event, annotation)
     try:
-        return float(str(_annotation(event, annotation)))
+        return None if seconds is None else float(str(seconds))
     except ValueError:
         return None
 

@@ -204,18 +204,15 @@ class Stream:
         self._number = number
         self._chunks: list[Any] = []
         self._ended = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None  # Done unless a reader waits.
 
     async def read(self) -> list[Any] | None:
         """All chunks since the last read; None at the end."""
         while not self._chunks:
             if self._ended:
                 return None
-            self._waiter = self._seam._domain.private_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            self._waiter = asyncio.Future(loop=self._seam._domain)  # As `private_future`, without its frame.
+            await self._waiter
         chunks, self._chunks = self._chunks, []
         return chunks
 
