@@ -137,6 +137,10 @@ class Caches:
         """How many objects of the kind are cached. For output and metrics."""
         return len(self._cache(kind))
 
+    def revision(self, kind: str) -> int:
+        """Up to which the kind's cache has everything: as in a snapshot, which costs more."""
+        return self._cache(kind).revision
+
     def heard_s(self, kind: str) -> float:
         """When the kind's cache was last known to be as new as the server, on the loop's clock."""
         return self._cache(kind).heard_s

@@ -68,6 +68,11 @@ class CachesAreTrue(Checker):
         before = bisect_left(changes, (at_s, 0))
         return changes[before - 1][1] if before else 0
 
+    def newest(self, resource: str) -> int:
+        """The revision of the resource's last change."""
+        changes = self._newest.get(resource)
+        return changes[-1][1] if changes else 0
+
     def settled(self, world: World) -> Iterable[str | Finding]:
         """Also checks processes without a `CacheInspector`: their caches are read from their state."""
         for name, process in world.engine.processes.items():
@@ -81,6 +86,7 @@ class CacheInspector:
 
     def __init__(self, checker: CachesAreTrue, engine: Engine, process: str) -> None:
         self.caches: Caches | None = None
+        self._whole: list[tuple[str, str]] = []  # The kinds that are cached whole, and their resources.
         self._checker = checker
         self._engine = engine
         self._process = process
@@ -91,6 +97,9 @@ class CacheInspector:
     def over(self, caches: Caches) -> None:
         self.caches = caches
         for kind in caches.kinds:
+            scope = caches.scope(kind)
+            if not scope.selects and not scope.namespace:
+                self._whole.append((kind, scope.resource.name))
             caches.on_change(kind, partial(self._changed, kind))
 
     def note(self, event: CacheEvent) -> None:
@@ -129,26 +138,31 @@ class CacheInspector:
         """A cache that says it was as new as the store two seconds ago has every change that was made before.
         A server that is alone does not ask the store: a commit that no answer came to, or not yet, may be in
         it."""
-        if self.caches is None or self._is_alone_and_had(LATE_COMMITS):
+        if self.caches is None:
             return
+        newest, revision = self._checker.newest, self.caches.revision
+        behind = [(kind, resource) for kind, resource in self._whole if revision(kind) < newest(resource)]
+        if behind and not self._is_alone_and_had(LATE_COMMITS):
+            self._check_ages_of(behind, self.caches)
+
+    def _check_ages_of(self, kinds: Iterable[tuple[str, str]], caches: Caches) -> None:
         slack_s = ANSWER_S if self._is_alone() else ROUNDING_S
-        view = self.caches.snapshot_at(self._engine.now_ns / SECOND_NS)
-        for kind in self.caches.kinds:
-            scope, age_s = self.caches.scope(kind), view.age(kind)
-            if scope.selects or scope.namespace or not view.synced(kind):
+        view = caches.snapshot_at(self._engine.now_ns / SECOND_NS)
+        for kind, resource in kinds:
+            if not view.synced(kind):
                 continue
-            had = self._checker.newest_at(scope.resource.name, self._engine.since_s - age_s - slack_s)
-            has = view.revision(kind)
+            age_s, has = view.age(kind), view.revision(kind)
+            had = self._checker.newest_at(resource, self._engine.since_s - age_s - slack_s)
             if has < had:
                 what = f"the cache of {kind} says that it was current {age_s:.1f} s ago"
                 self._broken(AS_NEW, f"{what}, and has revision {has}; {had} was committed before")
 
     def _is_alone_and_had(self, faults: frozenset[str]) -> bool:
-        return self._is_alone() and any(fault in faults for fault, _ in self._engine.faults.fired)
+        return any(fault in faults for fault, _ in self._engine.faults.fired) and self._is_alone()
 
     def _is_alone(self) -> bool:
-        servers = [process.state for process in self._engine.processes.values()]
-        return sum(isinstance(state, SimServer) for state in servers) <= 1
+        processes = self._engine.processes.values()
+        return sum([isinstance(process.state, SimServer) for process in processes]) <= 1
 
     def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         subject = after if after is not None else before

@@ -32,6 +32,7 @@ class WritesAreDeclared(Checker):
 
     def __init__(self) -> None:
         self._processes: Mapping[str, SimProcess] = {}
+        self._actors: dict[str, Actor | None] = {}  # By the names in requests: looked up in the table once.
         # What the API server writes in the commits of others, and what admission adds to their objects.
         server = [actor for actor in actors().values() if actor.process == "api-server"]
         self._server = _by_kind(write for actor in server for write in actor.writes)
@@ -73,7 +74,9 @@ class WritesAreDeclared(Checker):
         if not named:
             account = self._processes[change.by].user.name
             named = BY_ACCOUNT.get(account, "agent" if account.startswith(NODE_USER) else "")
-        return find_actor(named, actors()) if named else None
+        if named not in self._actors:
+            self._actors[named] = find_actor(named, actors()) if named else None
+        return self._actors[named]
 
     def _undeclared(self, change: Seen, declared: Mapping[str, list[Writes]]) -> str:
         kind = kind_of(change.resource)
