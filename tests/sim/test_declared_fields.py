@@ -14,7 +14,7 @@ from tests.sim.small import passes, story
 
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
-from fathom.control.declared_fields import DeclaredFields, part_of
+from fathom.control.declared_fields import DeclaredFields, part_of, tree_of
 from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
@@ -121,8 +121,15 @@ def test_a_controller_in_the_simulator_sees_only_the_fields_that_it_declares() -
 
 def test_a_part_of_an_object_has_the_declared_fields_and_whole_lists() -> None:
     obj: Obj = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [{"n": 1}], "other": 2}}
-    assert part_of(obj, ("metadata.name", "spec.list", "status.none")) == {
+    assert part_of(obj, tree_of(("metadata.name", "spec.list", "status.none"))) == {
         "metadata": {"name": "a"},
         "spec": {"list": [{"n": 1}]},
     }
-    assert part_of(obj, ("*",)) is obj
+    assert part_of(obj, tree_of(("*",))) is obj
+
+
+def test_a_field_that_is_declared_whole_has_all_its_parts() -> None:
+    obj: Obj = {"spec": {"a": {"b": 1, "c": 2}}, "status": None}
+    whole_last = part_of(obj, tree_of(("spec.a.b", "spec.a", "status.phase")))
+    whole_first = part_of(obj, tree_of(("spec.a", "spec.a.b", "status.phase")))
+    assert whole_last == whole_first == obj

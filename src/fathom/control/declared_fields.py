@@ -8,7 +8,8 @@ and time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+import msgspec
 
 from fathom.cache.snapshot import Objs, Snapshot
 from fathom.model.declared import Reads
@@ -34,10 +35,11 @@ class DeclaredFields:
     """Of one reader."""
 
     def __init__(self, reads: Iterable[Reads]) -> None:
-        self._fields: dict[str, tuple[str, ...]] = {}
+        fields: dict[str, tuple[str, ...]] = {}
         for read in reads:
             if read.source == "cache":
-                self._fields[read.kind] = (*self._fields.get(read.kind, IDENTITY), *read.fields)
+                fields[read.kind] = (*fields.get(read.kind, IDENTITY), *read.fields)
+        self._trees = {kind: tree_of(of_kind) for kind, of_kind in fields.items()}
         # By identity of the whole object, which is kept so that no other gets its id. Objects of a cache are
         # never changed in place.
         self._parts: dict[int, tuple[Obj, Obj]] = {}
@@ -51,9 +53,9 @@ class DeclaredFields:
             return kept[1]
         if len(self._parts) >= KEPT_MAX:
             self._parts.clear()
-        fields = self._fields.get(kind, (EVERYTHING,))
-        self._parts[id(obj)] = obj, part_of(obj, fields)
-        return self._parts[id(obj)][1]
+        part = part_of(obj, self._trees.get(kind))
+        self._parts[id(obj)] = obj, part
+        return part
 
 
 class _DeclaredSnapshot(Snapshot):
@@ -80,21 +82,39 @@ class _DeclaredSnapshot(Snapshot):
         return [self._declared.part(kind, obj) for obj in objs]
 
 
-def part_of(obj: Obj, fields: Iterable[str]) -> Obj:
-    """The object with these fields alone. Lists are whole."""
-    part: Obj = {}
+class FieldTree(msgspec.Struct, frozen=True):
+    """Fields by their steps, so that a level that many fields share is walked once for each object."""
+
+    parts: dict[str, FieldTree | None] = {}  # None: the whole value.
+
+
+def tree_of(fields: Iterable[str]) -> FieldTree | None:
+    """None: the whole object."""
+    root = FieldTree()
     for field in fields:
         if field == EVERYTHING:
-            return obj
-        _copy(obj, part, steps_of(field))
-    return part
+            return None
+        _plant(root.parts, steps_of(field))
+    return root
 
 
-def _copy(source: Any, into: Obj, steps: tuple[str, ...]) -> None:
+def _plant(parts: dict[str, FieldTree | None], steps: tuple[str, ...]) -> None:
     name, *rest = steps
-    if not isinstance(source, dict) or name not in source:
-        return
-    if rest and isinstance(source[name], dict):
-        _copy(source[name], into.setdefault(name, {}), tuple(rest))
+    if not rest:
+        parts[name] = None
     else:
-        into[name] = source[name]
+        tree = parts.setdefault(name, FieldTree())
+        if tree is not None:  # Otherwise a field that is declared whole has it already.
+            _plant(tree.parts, tuple(rest))
+
+
+def part_of(obj: Obj, tree: FieldTree | None) -> Obj:
+    """The object with these fields alone. Lists are whole."""
+    if tree is None:
+        return obj
+    part: Obj = {}
+    for name, inner in tree.parts.items():
+        if name in obj:
+            value = obj[name]
+            part[name] = part_of(value, inner) if inner is not None and isinstance(value, dict) else value
+    return part

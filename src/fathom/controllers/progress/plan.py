@@ -244,9 +244,8 @@ def _or_none(struct: msgspec.Struct | None) -> Obj | None:
     """Every field here too: this action may lack fields that the previous one had."""
     if struct is None:
         return None
-    return {
-        field.encode_name: getattr(struct, field.name) or None for field in msgspec.structs.fields(struct)
-    }
+    names = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+    return {encoded: getattr(struct, name) or None for encoded, name in names}
 
 
 def _same(current: object, value: object) -> bool:

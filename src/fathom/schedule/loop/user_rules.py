@@ -8,6 +8,7 @@ points' names. This file reads what is installed, so it is not part of the decis
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 import msgspec
@@ -23,7 +24,13 @@ class RuleError(ValueError):
 
 def installed_rules(rules: Rules = RULES) -> Rules:
     """The built-in rules and the installed ones."""
-    return with_rules(rules, loaded(entry_points(group=GROUP)))
+    return with_rules(rules, loaded(_installed()))
+
+
+@cache
+def _installed() -> Iterable[EntryPoint]:
+    """Read once: it takes milliseconds, and a simulation starts many schedulers."""
+    return entry_points(group=GROUP)
 
 
 def loaded(points: Iterable[EntryPoint]) -> list[Rule]:
