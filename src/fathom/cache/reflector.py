@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 from fathom.cache.indexed import AppliedChange, Change, IndexedCache, WentBack
 from fathom.cache.listing import (
@@ -39,7 +40,7 @@ from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.sharing import SharedParts
 from fathom.cache.silence import Silence
 from fathom.client.api import PAGE_OBJECTS, Api
-from fathom.client.events import ERROR, Event, MalformedEvent, decode_events, error_of
+from fathom.client.events import BOOKMARK, ERROR, Event, MalformedEvent, decode_events, error_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, key_of, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
@@ -216,6 +217,7 @@ class Reflector:
         """Apply events until the stream ends; returns how it ended."""
         self._watching_s, self._watching_from = loop_now_s(), self.cache.safe
         with self._silence.watching(stream):
+            stream.take_now = self._take_bookmark
             events: list[Event] | None = first_events
             while events is not None:
                 if events:
@@ -226,6 +228,16 @@ class Reflector:
             self._observer.note(Silent(self.kind, self._silence.silent_s))
             return "silent"
         return "ended"
+
+    def _take_bookmark(self, chunk: Any) -> bool:
+        """Apply a chunk that is one bookmark, not encoded."""
+        if isinstance(chunk, bytes) or len(chunk) != 1 or chunk[0][0] != BOOKMARK:
+            return False
+        try:
+            self._apply(decode_events((chunk,)))
+        except MalformedEvent:
+            return False  # The reader raises it.
+        return True
 
     def _decoded(self, chunks: list[object]) -> list[Event]:
         return decode_events(chunks, None if self._sharing is None else self._sharing.assemble)

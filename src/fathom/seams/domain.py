@@ -191,6 +191,11 @@ class Domain(asyncio.AbstractEventLoop):
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether callbacks wait to be run."""
+        return bool(self._ready)
+
     def _move_due(self) -> None:
         timers = self._timers
         while timers and timers[0][0] <= self.now_ns:

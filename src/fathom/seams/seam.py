@@ -197,13 +197,17 @@ class Seam:
 class Stream:
     """The chunks of an answer. `read` returns all that have arrived at once: fewer wake-ups under load."""
 
-    __slots__ = ("_chunks", "_ended", "_number", "_seam", "_waiter")
+    __slots__ = ("_chunks", "_ended", "_number", "_seam", "_waiter", "take_now")
 
     def __init__(self, seam: Seam, number: int) -> None:
         self._seam = seam
         self._number = number
         self._chunks: list[Any] = []
         self._ended = False
+        # Takes a chunk for the reader, without waking it, if it can: most chunks are bookmarks, and waking a
+        # task costs more than reading one. It is asked only where the reader would be the next to run, and
+        # must not raise.
+        self.take_now: Callable[[Any], bool] | None = None
         self._waiter: asyncio.Future[None] | None = None  # Done unless a reader waits.
 
     async def read(self) -> list[Any] | None:
@@ -221,9 +225,11 @@ class Stream:
         self._seam._close(self._number)
 
     def feed(self, chunk: Any) -> None:
-        self._chunks.append(chunk)
         waiter = self._waiter
-        if waiter is not None and not waiter.done():
+        if waiter is None or waiter.done():
+            self._chunks.append(chunk)
+        elif self.take_now is None or self._seam._domain.is_busy or not self.take_now(chunk):
+            self._chunks.append(chunk)
             waiter.set_result(None)
 
     def end(self) -> None:
