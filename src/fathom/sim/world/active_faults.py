@@ -80,7 +80,8 @@ class ActiveFaults:
         self._stale: list[PlannedFaults] = []
         self.healed = False
         self.healed_ns = FOREVER_NS
-        self.bar_streams = False  # There are partitions or watch holds, now or at another time.
+        # From the first partition or watch hold to the last: at other times none bars a stream.
+        self._bars_from_ns, self._bars_until_ns = FOREVER_NS, 0
         self.quiet = True  # No fault can affect a message or stream: the network skips the lookups.
         self.store_quiet = True  # The same for traffic between API servers and the store.
 
@@ -94,8 +95,8 @@ class ActiveFaults:
         self._partitions = [entry for entry in planned if isinstance(entry.fault, Partition)]
         self._holds = [entry for entry in planned if isinstance(entry.fault, HoldWatch)]
         self._stale = [entry for entry in planned if isinstance(entry.fault, StaleServer)]
-        self.bar_streams = bool(self._partitions or self._holds)
-        self.quiet = not (self._of_messages or self._crashes or self.bar_streams)
+        self._note_bars()
+        self.quiet = not (self._of_messages or self._crashes or self._partitions or self._holds)
         self.store_quiet = not (self._of_commits or self._crashes or self._partitions or self._stale)
         for entry in planned:
             if entry.fault.momentary:
@@ -105,12 +106,12 @@ class ActiveFaults:
         """Add a watch hold that the scenario itself asks for."""
         if not self.healed:
             self._holds.append(PlannedFaults(fault, self._world.began_ns))
-            self.bar_streams, self.quiet = True, False
+            self._note_bars()
+            self.quiet = False
 
     def heal(self) -> None:
         """End all faults: liveness is judged after this."""
         self.healed = self.quiet = self.store_quiet = True
-        self.bar_streams = False
         self.healed_ns = self._world.now_ns
         for of_kind in (
             self._of_messages,
@@ -121,6 +122,17 @@ class ActiveFaults:
             self._stale,
         ):
             of_kind.clear()
+        self._note_bars()
+
+    @property
+    def bar_streams(self) -> bool:
+        """Whether a partition or watch hold may be active now."""
+        return self._bars_from_ns <= self._world.now_ns < self._bars_until_ns
+
+    def _note_bars(self) -> None:
+        bars = (*self._partitions, *self._holds)
+        self._bars_from_ns = min((entry.begin_ns for entry in bars), default=FOREVER_NS)
+        self._bars_until_ns = max((entry.end_ns for entry in bars), default=0)
 
     def message(self, process: str, ask: Ask) -> OfMessages | None:
         """The fault that applies to this request, if any. Uses up one of its `times`."""
