@@ -56,6 +56,12 @@ class ForeignLoop(Domain):
     def now_ns(self, value: int) -> None:
         pass
 
+    def time(self) -> float:
+        """A clock as any other: code that reads it over and over sees it move. kopf's timers do so for a moment
+        when they wait until nothing has changed for some seconds, and a float is one digit short."""
+        self._machine.clock_read()
+        return super().time()
+
     # Running, in the thread that calls it.
 
     def run_forever(self) -> None:
@@ -172,7 +178,7 @@ class ForeignLoop(Domain):
     call_soon_threadsafe: Any = call_soon
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        return self.call_at(super().time() + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
         """Never earlier than asked for, however little a float can show: the caller may read the clock."""
