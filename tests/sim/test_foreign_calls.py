@@ -4,12 +4,14 @@ virtual time, answers alike in every run, or is refused."""
 from __future__ import annotations
 
 import asyncio
+import atexit
 import http.server
 import importlib
 import multiprocessing
 import os
 import platform
 import queue
+import random
 import sched
 import signal
 import socket
@@ -18,12 +20,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 import kubernetes.dynamic
 import kubernetes.stream
+import numpy.random
 import pytest
 import uvloop
 from tests.sim.test_foreign_programs import results_of, run
@@ -289,3 +293,77 @@ def test_a_client_that_connects_from_c_is_refused(tmp_path: Path, monkeypatch: p
     assert "Replace it in the test by an object that answers." in violation.message
     assert sys.modules["psycopg2"].connect("host=db") == "connected"
     monkeypatch.delitem(sys.modules, "psycopg2")
+
+
+# What an interpreter has once, and would carry from one run to the next.
+
+
+def test_what_earlier_runs_did_does_not_change_the_next() -> None:
+    def main(found: list[Any]) -> None:
+        found += [tempfile.mktemp(), numpy.random.rand(), numpy.random.randint(1000, size=3).tolist()]
+        found += [
+            numpy.random.default_rng().integers(1000),
+            random.random(),
+            time.asctime(),
+            os.times().elapsed,
+        ]
+        numpy.random.seed(3)
+        found.append(numpy.random.rand() == numpy.random.RandomState(3).rand())
+
+    first = results_of(main)
+    results_of(main, seed="2")
+    assert results_of(main) == first
+    assert first[-3:] == ["Thu Jan  1 00:00:01 2026", BEGAN_S, True]
+
+
+def test_futures_and_threads_in_sets_have_the_same_order_in_every_run() -> None:
+    def main(found: list[Any]) -> None:
+        with ThreadPoolExecutor(5) as pool:
+            futures = [pool.submit(abs, number) for number in range(20)]
+            time.sleep(1)
+            found.append([future.result() for future in wait(futures).done])
+            found.append([future.result() for future in as_completed(futures)])
+        threads = [threading.Thread() for _ in range(20)]
+        found.append([threads.index(thread) for thread in set(threads)])
+
+    assert results_of(main) == results_of(main)
+    assert len({threading.Thread(), threading.Thread()}) == 2
+
+
+# The end of a program.
+
+
+def test_a_program_ends_when_its_threads_have_ended_and_then_cleans_up(tmp_path: Path) -> None:
+    found: list[Any] = []
+
+    def work(name: str, seconds: float) -> None:
+        time.sleep(seconds)
+        found.append((name, time.monotonic()))
+
+    def main() -> None:
+        pool = ThreadPoolExecutor(2)
+        pool.submit(work, "pool", 5)
+        atexit.register(lambda: found.append(("registered first", time.monotonic())))
+        atexit.register(found.append, "registered last")
+        threading.Thread(target=work, args=["thread", 9]).start()
+        threading.Thread(target=time.sleep, args=[1000], daemon=True).start()
+        raise SystemExit(3)
+
+    async def story(world: World) -> None:
+        process = run_program(world, "program", main, restart=False)
+        await world.sleep(8)
+        assert [machine.ending for machine in process.machines] == [""]
+        await world.sleep(3)
+        assert [machine.ending for machine in process.machines] == ["ends with SystemExit: 3"]
+
+    result = run(story)
+    assert result.violation is None, result.violation
+    assert found == [("pool", 6.0), ("thread", 10.0), "registered last", ("registered first", 10.0)]
+
+
+def test_a_program_that_is_killed_cleans_nothing_up() -> None:
+    def main(found: list[Any]) -> None:
+        atexit.register(found.append, "cleaned up")
+        os._exit(0)
+
+    assert results_of(main) == []

@@ -57,8 +57,8 @@ class ForeignLoop(Domain):
         pass
 
     def time(self) -> float:
-        """A clock as any other: code that reads it over and over sees it move. kopf's timers do so for a moment
-        when they wait until nothing has changed for some seconds, and a float is one digit short."""
+        """A clock as any other: code that reads it over and over sees it move. kopf's timers with `idle=` do
+        so for a moment, where a float is one digit short of the time that they wait for."""
         self._machine.clock_read()
         return super().time()
 
