@@ -193,6 +193,7 @@ def test_each_start_has_an_empty_temporary_folder_of_its_own() -> None:
     first, second = results_of(main), results_of(main)
     assert first == second
     assert first[:2] == [True, False]
+    assert str(os.getpid()) in first[2].split(os.sep), "two test runners would share it"
     assert not Path(first[2]).parent.exists()
 
 

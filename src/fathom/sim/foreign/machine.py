@@ -10,7 +10,6 @@ import contextvars
 import errno
 import logging
 import os
-import posix
 import random
 import shutil
 import signal
@@ -61,6 +60,8 @@ LINES_SHOWN = 20  # Of what a program printed: a traceback has about as many.
 
 # More often than code reads a clock for another reason than to wait.
 READS_PER_MOMENT = 10_000
+
+_REAL_PID = os.getpid  # Of the test runner: programs of two that run at the same time share no folder.
 
 # A program may look for the first two to learn whether it is being tested, and then leave out what it does
 # otherwise: reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is
@@ -383,7 +384,7 @@ class Machine:
         one differ. The official dynamic client has one, by the address of its server."""
         if self._temporary is None:
             self._temporary = (
-                OWN_TEMPORARY_FOLDERS / str(posix.getpid()) / f"{self.name}-{self.inside.incarnation}"
+                OWN_TEMPORARY_FOLDERS / str(_REAL_PID()) / f"{self.name}-{self.inside.incarnation}"
             )
             private_files.make_directory(OWN_TEMPORARY_FOLDERS)  # Others may write beside it.
             shutil.rmtree(self._temporary, ignore_errors=True)
