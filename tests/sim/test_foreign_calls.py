@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import faulthandler
 import http.server
 import importlib
 import multiprocessing
@@ -13,6 +14,7 @@ import platform
 import queue
 import random
 import sched
+import selectors
 import signal
 import socket
 import sys
@@ -244,8 +246,57 @@ def test_a_server_in_a_thread_can_be_shut_down() -> None:
 
 
 @pytest.mark.parametrize(
+    "selector", [selectors.DefaultSelector, selectors.EpollSelector, selectors.PollSelector]
+)
+def test_a_selector_waits_for_sockets_in_virtual_time(selector: Any) -> None:
+    def main(found: list[Any]) -> None:
+        asking = socket.create_connection(("kubernetes", 443))
+        with selector() as waiting:
+            waiting.register(asking, selectors.EVENT_READ)
+            found.append((waiting.select(timeout=3), time.monotonic()))
+            asking.sendall(b"GET /version HTTP/1.1\r\nHost: kubernetes\r\n\r\n")
+            ((key, events),) = waiting.select(timeout=3)
+            found += [key.fileobj is asking, events, asking.recv(12)]
+            waiting.unregister(asking)
+
+    assert results_of(main) == [([], 4.0), True, selectors.EVENT_READ, b"HTTP/1.1 200"]
+
+
+def test_an_event_loop_sends_datagrams_which_are_lost() -> None:
+    async def main(found: list[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(
+            asyncio.DatagramProtocol, remote_addr=("statsd", 8125)
+        )
+        transport.sendto(b"handled:1|c")
+        found.append(transport.is_closing())
+        transport.close()
+        found.append(transport.is_closing())
+
+    assert results_of(main) == [False, True]
+
+
+def test_a_program_writes_bytes_and_asks_for_tracebacks() -> None:
+    async def story(world: World) -> None:
+        def main() -> None:
+            faulthandler.enable()
+            faulthandler.dump_traceback_later(5)
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+            sys.stdout.buffer.write("grüß dich\n".encode())
+            sys.stdout.flush()
+
+        process = run_program(world, "program", main)
+        await world.sleep(1)
+        assert [list(machine.output.lines) for machine in process.machines] == [["grüß dich"]]  # type: ignore[attr-defined]
+
+    assert run(story).violation is None
+
+
+@pytest.mark.parametrize(
     ("name", "call"),
     [
+        ("multiprocessing.Process.start", lambda: multiprocessing.Process(target=print).start()),
+        ("multiprocessing.Process.start", lambda: multiprocessing.Pool(2)),
         ("os.execv", lambda: os.execv("/bin/true", ["true"])),
         ("os.posix_spawn", lambda: os.posix_spawn("/bin/true", ["true"], {})),
         ("os.spawnv", lambda: os.spawnv(os.P_NOWAIT, "/bin/true", ["true"])),

@@ -55,6 +55,10 @@ NODE = 0x02_00_00_00_00_01
 TO_DO_PROCESS = (
     "a simulated process cannot start a real one. Call the code as a function, or replace it in the test"
 )
+TO_DO_CHILD = (
+    "a simulated process cannot start a real one. Use threads here, which take the same calls: "
+    "multiprocessing.pool.ThreadPool, concurrent.futures.ThreadPoolExecutor"
+)
 TO_DO_THREAD = "start it with threading.Thread or an executor: those run in virtual time"
 TO_DO_ALARM = "use threading.Timer, or a timeout of the event loop: those are in virtual time"
 TO_DO_SIGNAL = "use signal.signal with a handler, signal.pause or signal.sigwait"
@@ -321,6 +325,11 @@ def drawn(name: str) -> Answer:
     return lambda machine, original, args, kwargs: getattr(machine.rng, name)(*args, **kwargs)
 
 
+# What they write comes from C, into a real file.
+OF_FAULTHANDLER = (
+    *("enable", "register", "dump_traceback", "dump_traceback_later"),
+    "cancel_dump_traceback_later",
+)
 # The functions of `random` that share one hidden generator: methods of its class. Not what the module holds
 # now: this may be imported while a world runs, which has replaced them.
 OF_RANDOM = tuple(name for name in random.__all__ if hasattr(random.Random, name))
@@ -383,6 +392,7 @@ ANSWERS: dict[str, Answer] = {
         )
         for name in processes.QUEUES
     },
+    "multiprocessing.process.BaseProcess.start": refused("multiprocessing.Process.start", TO_DO_CHILD),
     **{name: refused(name, native_clients.TO_DO) for name in native_clients.NAMES},
     "multiprocessing.connection.wait": processes.wait,
     "os.uname": lambda machine, original, args, kwargs: os.uname_result(
@@ -410,6 +420,7 @@ ANSWERS: dict[str, Answer] = {
     "tempfile.gettempdirb": constant(lambda machine: os.fsencode(machine.temporary_folder())),
     "platform.node": constant(lambda machine: machine.name),
     "getpass.getuser": constant(lambda machine: "operator"),
+    "select.epoll": lambda machine, original, args, kwargs: sockets.Epoll(machine),
     "select.poll": lambda machine, original, args, kwargs: sockets.Poll(machine),
     "select.select": lambda machine, original, args, kwargs: sockets.selected(machine, *args, **kwargs),
     "threading.Lock": lambda machine, original, args, kwargs: locks.Lock(),
@@ -438,6 +449,7 @@ ANSWERS: dict[str, Answer] = {
     "os.read": _read,
     "os._exit": _exit,
     "os.abort": _exit,
+    **{f"faulthandler.{name}": constant(lambda machine: None) for name in OF_FAULTHANDLER},
     "atexit.register": interpreter_end.register,
     "atexit.unregister": interpreter_end.unregister,
     "os.killpg": _kill,

@@ -14,10 +14,12 @@ import atexit
 import builtins
 import concurrent.futures
 import ctypes
+import faulthandler
 import gc
 import getpass
 import multiprocessing.connection
 import multiprocessing.context
+import multiprocessing.process
 import os
 import platform
 import queue
@@ -70,7 +72,9 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (platform, ("node",)),
     (tempfile, ("gettempdir", "gettempdirb", "_get_candidate_names")),
     (getpass, ("getuser",)),
-    (select, ("poll", "select")),
+    (select, ("poll", "epoll", "select")),
+    (faulthandler, answers.OF_FAULTHANDLER),
+    (multiprocessing.process.BaseProcess, ("start",)),
     (threading, ("Lock", "RLock", "current_thread", "main_thread", "get_ident", "get_native_id")),
     (threading, ("enumerate", "active_count")),
     (threading.Thread, ("start", "join", "is_alive")),
@@ -113,6 +117,7 @@ def install() -> None:
         _replace_hashes()
         native_clients.install()
         selectors.PollSelector._selector_cls = staticmethod(select.poll)  # type: ignore[attr-defined]
+        selectors.EpollSelector._selector_cls = staticmethod(select.epoll)  # type: ignore[attr-defined]
     new = [name for name in list(sys.modules) if name not in _seen]
     for name in new:
         _seen.add(name)
