@@ -419,3 +419,24 @@ def test_a_program_that_is_killed_cleans_nothing_up() -> None:
         os._exit(0)
 
     assert results_of(main) == []
+
+
+def test_the_end_of_a_run_is_not_the_end_of_a_program() -> None:
+    """Nothing is printed that the report would show as its last words, and nothing is cleaned up."""
+    found: list[Any] = []
+    machines: list[Any] = []
+
+    def main() -> None:
+        atexit.register(found.append, "cleaned up")
+        try:
+            time.sleep(1000)
+        finally:
+            raise RuntimeError("in the middle of something")
+
+    async def story(world: World) -> None:
+        process = run_program(world, "program", main)
+        await world.sleep(5)
+        machines.extend(process.machines)
+
+    assert run(story).violation is None
+    assert (found, [machine.last_lines for machine in machines]) == ([], [[]])

@@ -23,8 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from greenlet import GreenletExit
-
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.foreign import imports, interpreter_end, patches, service_account
@@ -137,13 +135,13 @@ def _whole(machine: Machine, main: Callable[[], Any]) -> None:
         result = main()
         if inspect.iscoroutine(result):
             asyncio.run(result)
-    except GreenletExit:  # The run is over.
-        raise
     except BaseException as error:
-        machine.print_error(error)
-        interpreter_end.finish(machine)
+        if not machine.dead:  # Else the run is over, and what it raises now is of no interest.
+            machine.print_error(error)
+            interpreter_end.finish(machine)
         raise
-    interpreter_end.finish(machine)
+    if not machine.dead:
+        interpreter_end.finish(machine)
 
 
 def _how_it_ended(error: BaseException | None) -> str:
