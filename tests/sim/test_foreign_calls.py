@@ -4,13 +4,17 @@ virtual time, answers alike in every run, or is refused."""
 from __future__ import annotations
 
 import asyncio
+import atexit
+import faulthandler
 import http.server
 import importlib
 import multiprocessing
 import os
 import platform
 import queue
+import random
 import sched
+import selectors
 import signal
 import socket
 import sys
@@ -18,12 +22,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 import kubernetes.dynamic
 import kubernetes.stream
+import numpy.random
 import pytest
 import uvloop
 from tests.sim.test_foreign_programs import results_of, run
@@ -189,6 +195,7 @@ def test_each_start_has_an_empty_temporary_folder_of_its_own() -> None:
     first, second = results_of(main), results_of(main)
     assert first == second
     assert first[:2] == [True, False]
+    assert str(os.getpid()) in first[2].split(os.sep), "two test runners would share it"
     assert not Path(first[2]).parent.exists()
 
 
@@ -239,8 +246,57 @@ def test_a_server_in_a_thread_can_be_shut_down() -> None:
 
 
 @pytest.mark.parametrize(
+    "selector", [selectors.DefaultSelector, selectors.EpollSelector, selectors.PollSelector]
+)
+def test_a_selector_waits_for_sockets_in_virtual_time(selector: Any) -> None:
+    def main(found: list[Any]) -> None:
+        asking = socket.create_connection(("kubernetes", 443))
+        with selector() as waiting:
+            waiting.register(asking, selectors.EVENT_READ)
+            found.append((waiting.select(timeout=3), time.monotonic()))
+            asking.sendall(b"GET /version HTTP/1.1\r\nHost: kubernetes\r\n\r\n")
+            ((key, events),) = waiting.select(timeout=3)
+            found += [key.fileobj is asking, events, asking.recv(12)]
+            waiting.unregister(asking)
+
+    assert results_of(main) == [([], 4.0), True, selectors.EVENT_READ, b"HTTP/1.1 200"]
+
+
+def test_an_event_loop_sends_datagrams_which_are_lost() -> None:
+    async def main(found: list[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(
+            asyncio.DatagramProtocol, remote_addr=("statsd", 8125)
+        )
+        transport.sendto(b"handled:1|c")
+        found.append(transport.is_closing())
+        transport.close()
+        found.append(transport.is_closing())
+
+    assert results_of(main) == [False, True]
+
+
+def test_a_program_writes_bytes_and_asks_for_tracebacks() -> None:
+    async def story(world: World) -> None:
+        def main() -> None:
+            faulthandler.enable()
+            faulthandler.dump_traceback_later(5)
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+            sys.stdout.buffer.write("grüß dich\n".encode())
+            sys.stdout.flush()
+
+        process = run_program(world, "program", main)
+        await world.sleep(1)
+        assert [list(machine.output.lines) for machine in process.machines] == [["grüß dich"]]  # type: ignore[attr-defined]
+
+    assert run(story).violation is None
+
+
+@pytest.mark.parametrize(
     ("name", "call"),
     [
+        ("multiprocessing.Process.start", lambda: multiprocessing.Process(target=print).start()),
+        ("multiprocessing.Process.start", lambda: multiprocessing.Pool(2)),
         ("os.execv", lambda: os.execv("/bin/true", ["true"])),
         ("os.posix_spawn", lambda: os.posix_spawn("/bin/true", ["true"], {})),
         ("os.spawnv", lambda: os.spawnv(os.P_NOWAIT, "/bin/true", ["true"])),
@@ -289,3 +345,98 @@ def test_a_client_that_connects_from_c_is_refused(tmp_path: Path, monkeypatch: p
     assert "Replace it in the test by an object that answers." in violation.message
     assert sys.modules["psycopg2"].connect("host=db") == "connected"
     monkeypatch.delitem(sys.modules, "psycopg2")
+
+
+# What an interpreter has once, and would carry from one run to the next.
+
+
+def test_what_earlier_runs_did_does_not_change_the_next() -> None:
+    def main(found: list[Any]) -> None:
+        found += [tempfile.mktemp(), numpy.random.rand(), numpy.random.randint(1000, size=3).tolist()]
+        found += [
+            numpy.random.default_rng().integers(1000),
+            random.random(),
+            time.asctime(),
+            os.times().elapsed,
+        ]
+        numpy.random.seed(3)
+        found.append(numpy.random.rand() == numpy.random.RandomState(3).rand())
+
+    first = results_of(main)
+    results_of(main, seed="2")
+    assert results_of(main) == first
+    assert first[-3:] == ["Thu Jan  1 00:00:01 2026", BEGAN_S, True]
+
+
+def test_futures_and_threads_in_sets_have_the_same_order_in_every_run() -> None:
+    def main(found: list[Any]) -> None:
+        with ThreadPoolExecutor(5) as pool:
+            futures = [pool.submit(abs, number) for number in range(20)]
+            time.sleep(1)
+            found.append([future.result() for future in wait(futures).done])
+            found.append([future.result() for future in as_completed(futures)])
+        threads = [threading.Thread() for _ in range(20)]
+        found.append([threads.index(thread) for thread in set(threads)])
+
+    assert results_of(main) == results_of(main)
+    assert len({threading.Thread(), threading.Thread()}) == 2
+
+
+# The end of a program.
+
+
+def test_a_program_ends_when_its_threads_have_ended_and_then_cleans_up(tmp_path: Path) -> None:
+    found: list[Any] = []
+
+    def work(name: str, seconds: float) -> None:
+        time.sleep(seconds)
+        found.append((name, time.monotonic()))
+
+    def main() -> None:
+        pool = ThreadPoolExecutor(2)
+        pool.submit(work, "pool", 5)
+        atexit.register(lambda: found.append(("registered first", time.monotonic())))
+        atexit.register(found.append, "registered last")
+        threading.Thread(target=work, args=["thread", 9]).start()
+        threading.Thread(target=time.sleep, args=[1000], daemon=True).start()
+        raise SystemExit(3)
+
+    async def story(world: World) -> None:
+        process = run_program(world, "program", main, restart=False)
+        await world.sleep(8)
+        assert [machine.ending for machine in process.machines] == [""]
+        await world.sleep(3)
+        assert [machine.ending for machine in process.machines] == ["ends with SystemExit: 3"]
+
+    result = run(story)
+    assert result.violation is None, result.violation
+    assert found == [("pool", 6.0), ("thread", 10.0), "registered last", ("registered first", 10.0)]
+
+
+def test_a_program_that_is_killed_cleans_nothing_up() -> None:
+    def main(found: list[Any]) -> None:
+        atexit.register(found.append, "cleaned up")
+        os._exit(0)
+
+    assert results_of(main) == []
+
+
+def test_the_end_of_a_run_is_not_the_end_of_a_program() -> None:
+    """Nothing is printed that the report would show as its last words, and nothing is cleaned up."""
+    found: list[Any] = []
+    machines: list[Any] = []
+
+    def main() -> None:
+        atexit.register(found.append, "cleaned up")
+        try:
+            time.sleep(1000)
+        finally:
+            raise RuntimeError("in the middle of something")
+
+    async def story(world: World) -> None:
+        process = run_program(world, "program", main)
+        await world.sleep(5)
+        machines.extend(process.machines)
+
+    assert run(story).violation is None
+    assert (found, [machine.last_lines for machine in machines]) == ([], [[]])

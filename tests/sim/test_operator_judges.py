@@ -14,9 +14,10 @@ import requests
 
 from fathom.model.objects import Key, Obj, lookup, uid_of
 from fathom.model.resource import Resource
-from fathom.sim.checkers.operators import for_any_operator
+from fathom.sim.checkers.operators import NoUpdateFight, for_any_operator
 from fathom.sim.foreign.operator_test import OperatorTest
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Seen
 from fathom.sim.world.scenario import RunPlan, Scenario, scenario, tell
 from fathom.sim.world.world import World
 
@@ -105,6 +106,18 @@ def test_two_operators_that_undo_each_other_are_a_fight() -> None:
     invariant, message = told(insists_on("a"), insists_on("b"))
     assert invariant == "no update fight: two writers do not undo each other's changes"
     assert "card" in message
+    assert "What to do: let one of them decide each field." in message
+
+
+def test_who_makes_again_what_is_collected_is_told_to_look_at_the_owner() -> None:
+    event = {
+        "reason": "FieldHasTwoWriters",
+        "involvedObject": {"kind": "ConfigMap", "name": "card"},
+        "message": "the object is deleted and created again in turn by housekeeping/garbage-collector and a",
+    }
+    seen = Seen("events", Key("default", "e"), 9, None, event, at_s=1.0, by="api-1", incarnation=1)
+    found = NoUpdateFight().commit(seen)
+    assert "Read the owner again before creating something for it." in str(found)
 
 
 def cannot_start() -> None:

@@ -100,6 +100,24 @@ def test_what_an_operator_logs_is_an_event_where_it_asks_for_that(tmp_path: Path
     assert "Good morning." in messages
 
 
+def test_a_finalizer_that_stays_is_named_when_the_test_waits_for_a_deletion(tmp_path: Path) -> None:
+    """Without an operator nobody removes it."""
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, tmp_path)
+        metadata = {"name": "held", "finalizers": ["example.dev/cleanup"]}
+        held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        await operator.apply(held)
+        await operator.delete(held)
+
+    of = judged(scenario(Menu(processes=(), most=0), name="held")(story))
+    violation = tell(of, plan_of(of, "1")).violation
+    assert violation is not None
+    assert violation.invariant == "what was deleted goes away: finalizers are removed"
+    assert violation.message.partition(" was deleted at ")[0] == "configmaps/default/held"
+    assert "is still there, held by example.dev/cleanup." in violation.message
+
+
 def test_an_operator_is_named_by_one_file_or_one_module(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         operator = OperatorTest(world, tmp_path)

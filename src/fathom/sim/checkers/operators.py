@@ -30,6 +30,14 @@ SAME_PER_MINUTE_MAX = 6
 SECRET_LENGTH_MIN = 6  # Shorter values occur in texts by chance.
 # Started again ten seconds after each end, a program that cannot go on ends six times in a minute.
 ENDINGS_S, ENDINGS_MAX = 60.0, 4
+COLLECTOR = "garbage-collector"
+TO_DO_COLLECTED = (
+    "the owner that the object names is gone, and the operator makes it again from what it remembers, while "
+    "its watch is silent for example. Read the owner again before creating something for it."
+)
+TO_DO_FIGHT = (
+    "let one of them decide each field. If both are the operator, they act on different states of the object."
+)
 NO_OWNER = "the operator"  # As the owner of what it made without ownerReferences.
 # '-7f3k9' and '-550e8400-e29b-…' at the end of a name: parts that no two runs would have in common.
 RANDOM_ENDING = re.compile(
@@ -261,6 +269,13 @@ def _how(ending: str) -> str:
 
 class NoUpdateFight(NoFightIsNamed):
     name = "no update fight: two writers do not undo each other's changes"
+
+    def commit(self, change: Seen) -> Found:
+        found = super().commit(change)
+        if found is None:
+            return None
+        to_do = TO_DO_COLLECTED if COLLECTOR in str(found) else TO_DO_FIGHT
+        return f"{found}\nWhat to do: {to_do}"
 
 
 class NoSecretInEvents(Checker):

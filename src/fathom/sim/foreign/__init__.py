@@ -18,6 +18,7 @@ where they wait; the world decides when a wait is over, so two runs of a seed ar
     patches.py       how calls of the standard library reach the machine
     service_account.py  what a Pod finds of its cluster; tls.py: https, which is plain here
     imports.py       a program as a new interpreter would import it, at each start
+    interpreter_end.py   what is left to do when the program's first thread has ended
     programs.py      `run_program`, `run_operator`
 
 Here: nothing of the code under test. Never here: a way from a foreign program to the real network or clock.

@@ -13,6 +13,7 @@ import random
 import re
 import select
 import signal
+import tempfile
 import threading
 import time
 import uuid
@@ -22,7 +23,19 @@ from concurrent.futures import thread as executor_thread
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from fathom.sim.foreign import commands, locks, native_clients, processes, service_account, sockets, tls
+import numpy
+import numpy.random
+
+from fathom.sim.foreign import (
+    commands,
+    interpreter_end,
+    locks,
+    native_clients,
+    processes,
+    service_account,
+    sockets,
+    tls,
+)
 from fathom.sim.foreign.threads import current_thread
 from fathom.sim.world.outside_guard import refuse
 
@@ -41,6 +54,10 @@ CORES = 4
 NODE = 0x02_00_00_00_00_01
 TO_DO_PROCESS = (
     "a simulated process cannot start a real one. Call the code as a function, or replace it in the test"
+)
+TO_DO_CHILD = (
+    "a simulated process cannot start a real one. Use threads here, which take the same calls: "
+    "multiprocessing.pool.ThreadPool, concurrent.futures.ThreadPoolExecutor"
 )
 TO_DO_THREAD = "start it with threading.Thread or an executor: those run in virtual time"
 TO_DO_ALARM = "use threading.Timer, or a timeout of the event loop: those are in virtual time"
@@ -76,14 +93,14 @@ def _strftime(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _ctime(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
-    return time.asctime(_gmtime(machine, original, args, kwargs))
+    return _REAL_ASCTIME(_gmtime(machine, original, args, kwargs))
 
 
 def _mktime(machine: Machine, original: Any, args: Any, kwargs: Any) -> float:
     return float(calendar.timegm(args[0]))
 
 
-_REAL_GMTIME = time.gmtime
+_REAL_GMTIME, _REAL_ASCTIME = time.gmtime, time.asctime
 
 
 def _seed(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
@@ -93,6 +110,33 @@ def _seed(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
     if given is None and not isinstance(generator, random.SystemRandom):
         given = machine.rng.getrandbits(128)
     return original(generator, given, *rest[1:])
+
+
+def _temporary_names(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
+    """The interpreter has one sequence, which would go on where an earlier run left it."""
+    if machine.temporary_names is None:
+        machine.temporary_names = tempfile._RandomNameSequence()  # type: ignore[attr-defined]
+    return machine.temporary_names
+
+
+def _of_numpy(name: str) -> Answer:
+    """`numpy.random.rand` and its like share one hidden generator, as those of `random` do."""
+
+    def drawn_by_numpy(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
+        if machine.numpy_rng is None:
+            machine.numpy_rng = numpy.random.RandomState(machine.rng.getrandbits(32))
+        return getattr(machine.numpy_rng, name)(*args, **kwargs)
+
+    return drawn_by_numpy
+
+
+def _asctime(machine: Machine, original: Any, args: Any, kwargs: Any) -> str:
+    return str(original(*(args or (_gmtime(machine, None, (), {}),))))
+
+
+def _times(machine: Machine) -> os.times_result:
+    seconds = monotonic_ns(machine) / 1e9
+    return os.times_result((seconds, 0.0, 0.0, 0.0, seconds))
 
 
 def _uuid1(machine: Machine, original: Any, args: Any, kwargs: Any) -> uuid.UUID:
@@ -281,9 +325,21 @@ def drawn(name: str) -> Answer:
     return lambda machine, original, args, kwargs: getattr(machine.rng, name)(*args, **kwargs)
 
 
+# What they write comes from C, into a real file.
+OF_FAULTHANDLER = (
+    *("enable", "register", "dump_traceback", "dump_traceback_later"),
+    "cancel_dump_traceback_later",
+)
 # The functions of `random` that share one hidden generator: methods of its class. Not what the module holds
 # now: this may be imported while a world runs, which has replaced them.
 OF_RANDOM = tuple(name for name in random.__all__ if hasattr(random.Random, name))
+# Those of `numpy.random`, likewise. numpy is imported here: it draws its first seed when it is imported.
+OF_NUMPY = tuple(
+    name
+    for name in numpy.random.__all__
+    if name == "seed"
+    or isinstance(getattr(getattr(numpy.random, name), "__self__", None), numpy.random.RandomState)
+)
 
 ANSWERS: dict[str, Answer] = {
     "time.time": constant(lambda machine: wall_ns(machine) / 1e9),
@@ -304,12 +360,16 @@ ANSWERS: dict[str, Answer] = {
     "time.mktime": _mktime,
     "time.strftime": _strftime,
     "time.ctime": _ctime,
+    "time.asctime": _asctime,
     **{f"random.{name}": drawn(name) for name in OF_RANDOM},
     "random.Random.seed": _seed,
     **{
         f"secrets.{name}": passed
         for name in ("token_bytes", "token_hex", "token_urlsafe", "choice", "randbelow", "randbits")
     },
+    **{f"numpy.random.{name}": _of_numpy(name) for name in OF_NUMPY},
+    "os.times": constant(_times),
+    "os.getloadavg": constant(lambda machine: (0.0, 0.0, 0.0)),
     "os.urandom": lambda machine, original, args, kwargs: machine.rng.randbytes(*args),
     "os.getrandom": lambda machine, original, args, kwargs: machine.rng.randbytes(args[0]),
     "os.getpid": constant(lambda machine: machine.pid),
@@ -332,6 +392,7 @@ ANSWERS: dict[str, Answer] = {
         )
         for name in processes.QUEUES
     },
+    "multiprocessing.process.BaseProcess.start": refused("multiprocessing.Process.start", TO_DO_CHILD),
     **{name: refused(name, native_clients.TO_DO) for name in native_clients.NAMES},
     "multiprocessing.connection.wait": processes.wait,
     "os.uname": lambda machine, original, args, kwargs: os.uname_result(
@@ -354,10 +415,12 @@ ANSWERS: dict[str, Answer] = {
     ),
     "socket.socket": refused("socket.socket", TO_DO_SOCKET),
     "socket.socketpair": refused("socket.socketpair", TO_DO_SOCKET),
+    "tempfile._get_candidate_names": _temporary_names,
     "tempfile.gettempdir": constant(lambda machine: machine.temporary_folder()),
     "tempfile.gettempdirb": constant(lambda machine: os.fsencode(machine.temporary_folder())),
     "platform.node": constant(lambda machine: machine.name),
     "getpass.getuser": constant(lambda machine: "operator"),
+    "select.epoll": lambda machine, original, args, kwargs: sockets.Epoll(machine),
     "select.poll": lambda machine, original, args, kwargs: sockets.Poll(machine),
     "select.select": lambda machine, original, args, kwargs: sockets.selected(machine, *args, **kwargs),
     "threading.Lock": lambda machine, original, args, kwargs: locks.Lock(),
@@ -386,6 +449,9 @@ ANSWERS: dict[str, Answer] = {
     "os.read": _read,
     "os._exit": _exit,
     "os.abort": _exit,
+    **{f"faulthandler.{name}": constant(lambda machine: None) for name in OF_FAULTHANDLER},
+    "atexit.register": interpreter_end.register,
+    "atexit.unregister": interpreter_end.unregister,
     "os.killpg": _kill,
     "builtins.open": service_account.led,
     **{

@@ -23,7 +23,8 @@ from fathom.seams.domain import FAR_NS, FAR_S, Domain
 from fathom.sim.foreign.commands import AnsweredTransport, StartedCommand, words_of
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.foreign.threads import Waiter, new_waiter, park
-from fathom.sim.foreign.transports import ForeignTransport
+from fathom.sim.foreign.transports import ForeignTransport, LostDatagrams
+from fathom.sim.world.outside_guard import refuse
 
 if TYPE_CHECKING:
     from fathom.sim.foreign.machine import Machine
@@ -55,6 +56,12 @@ class ForeignLoop(Domain):
     @now_ns.setter
     def now_ns(self, value: int) -> None:
         pass
+
+    def time(self) -> float:
+        """A clock as any other: code that reads it over and over sees it move. kopf's timers with `idle=` do
+        so for a moment, where a float is one digit short of the time that they wait for."""
+        self._machine.clock_read()
+        return super().time()
 
     # Running, in the thread that calls it.
 
@@ -172,7 +179,7 @@ class ForeignLoop(Domain):
     call_soon_threadsafe: Any = call_soon
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        return self.call_at(super().time() + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
         """Never earlier than asked for, however little a float can show: the caller may read the clock."""
@@ -265,6 +272,15 @@ class ForeignLoop(Domain):
             await future
         return bytes(sock.recv(size))
 
+    async def create_datagram_endpoint(
+        self, protocol_factory: Callable[[], Any], local_addr: Any = None, remote_addr: Any = None, **_: Any
+    ) -> tuple[asyncio.DatagramTransport, Any]:
+        protocol = protocol_factory()
+        transport = LostDatagrams(self, protocol, local_addr, remote_addr)
+        self.call_soon(protocol.connection_made, transport)
+        await asyncio.sleep(0)
+        return transport, protocol
+
     async def create_server(self, *_: Any, **__: Any) -> Any:
         return NobodyCalls()
 
@@ -284,6 +300,25 @@ class ForeignLoop(Domain):
         """TLS is as plain as the rest: see `tls.py`."""
         transport.set_protocol(protocol)
         return transport
+
+
+def _refused(name: str, to_do: str) -> Any:
+    def refuses(self: object, *_: object, **__: object) -> Any:
+        raise refuse(f"loop.{name}", to_do)
+
+    return refuses
+
+
+TO_DO_READER = "use a stream of asyncio over a socket, or read in a thread: asyncio.to_thread"
+for _name in (
+    "add_reader",
+    "add_writer",
+    "connect_read_pipe",
+    "connect_write_pipe",
+    "sock_accept",
+    "sendfile",
+):
+    setattr(ForeignLoop, _name, _refused(_name, TO_DO_READER))
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -10,7 +10,6 @@ import contextvars
 import errno
 import logging
 import os
-import posix
 import random
 import shutil
 import signal
@@ -61,6 +60,8 @@ LINES_SHOWN = 20  # Of what a program printed: a traceback has about as many.
 
 # More often than code reads a clock for another reason than to wait.
 READS_PER_MOMENT = 10_000
+
+_REAL_PID = os.getpid  # Of the test runner: programs of two that run at the same time share no folder.
 
 # A program may look for the first two to learn whether it is being tested, and then leave out what it does
 # otherwise: reading its kubeconfig, for example. The runner's own are hidden; one that the program imports is
@@ -168,7 +169,12 @@ class Machine:
         self.main: ForeignThread | None = None
         self.loops: list[Any] = []
         self._temporary: Path | None = None
+        self.temporary_names: Any = None  # Of `tempfile`; made when one is asked for.
+        self.numpy_rng: Any = None  # Of `numpy.random`, likewise.
+        self._hashed = count(1)
         self.own_modules = {"__main__": sys.modules["__main__"]}  # What it has of HIDDEN_MODULES.
+        self.at_exit: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]] = []
+        self._printed: BaseException | None = None  # The error that was printed already.
         self._pending: list[signal.Signals] = []
         self._held: list[signal.Signals] = []  # Blocked, or waited for by `sigwait`.
         self._sigwait: tuple[set[signal.Signals], Waiter] | None = None
@@ -220,15 +226,18 @@ class Machine:
             return
         if thread is self.main:
             self.exiting = True
-            self._print_error(thread.error)
+            self.print_error(thread.error)
             self._on_exit(thread.error)
         elif thread.error is not None and not isinstance(thread.error, SystemExit):
             logging.getLogger("threading").error(
                 "Exception in thread %s", thread.shown.name, exc_info=thread.error
             )
 
-    def _print_error(self, error: BaseException | None) -> None:
-        """As the interpreter does at its end."""
+    def print_error(self, error: BaseException | None) -> None:
+        """As the interpreter does when the first thread ends, before it waits for others."""
+        if error is self._printed:
+            return
+        self._printed = error
         if isinstance(error, SystemExit):
             if isinstance(error.code, str):
                 self.output.write(f"{error.code}\n")
@@ -375,12 +384,16 @@ class Machine:
         one differ. The official dynamic client has one, by the address of its server."""
         if self._temporary is None:
             self._temporary = (
-                OWN_TEMPORARY_FOLDERS / str(posix.getpid()) / f"{self.name}-{self.inside.incarnation}"
+                OWN_TEMPORARY_FOLDERS / str(_REAL_PID()) / f"{self.name}-{self.inside.incarnation}"
             )
             private_files.make_directory(OWN_TEMPORARY_FOLDERS)  # Others may write beside it.
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary.mkdir(parents=True)
         return str(self._temporary)
+
+    def next_hash(self) -> int:
+        """For an object that other machines hash by its address."""
+        return next(self._hashed)
 
     def open_file(self, sock: ForeignSocket) -> int:
         number = (1 << 20) + next(self._file)

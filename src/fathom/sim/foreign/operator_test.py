@@ -12,6 +12,7 @@ The pytest fixture `operator` gives one; `operator_scenario` makes a scenario of
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import sys
@@ -31,7 +32,13 @@ from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.resource import Resource
 from fathom.model.resources import DEFINITIONS
-from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, StaysUp, for_any_operator
+from fathom.sim.checkers.operators import (
+    FinalizersAreRemoved,
+    NothingIsMadeTwice,
+    Role,
+    StaysUp,
+    for_any_operator,
+)
 from fathom.sim.foreign.commands import CommandAnswer
 from fathom.sim.foreign.hosts import HostAnswer
 from fathom.sim.foreign.programs import run_operator, run_program
@@ -55,6 +62,9 @@ WITHIN_S = 1200.0
 FAULTS_S = 30.0
 # Before each write of the test itself up to so many seconds pass: it comes in the middle of the faults.
 BEFORE_A_WRITE_S = 8.0
+
+# How long a test waits until what it deleted is gone: as long as until everything is at rest.
+GONE_WITHIN_S = WITHIN_S
 
 # How long a test waits for an operator that defines its kinds itself, at its start.
 DEFINED_WITHIN_S = 300.0
@@ -136,7 +146,20 @@ class OperatorTest:
     async def delete(self, manifest: str | Path | Obj) -> None:
         """Delete the objects of a file, or one object, and wait until they are gone."""
         for obj in self._objects(manifest):
-            await self.world.delete(self.resource(obj), str(metadata(obj)["name"]), _namespace(obj))
+            resource, name, namespace = self.resource(obj), str(metadata(obj)["name"]), _namespace(obj)
+            try:
+                async with asyncio.timeout(GONE_WITHIN_S) as waiting:
+                    await self.world.delete(resource, name, namespace)
+            except TimeoutError:
+                if not waiting.expired():
+                    raise
+                self._say_what_holds(resource, name, namespace)
+
+    def _say_what_holds(self, resource: Resource, name: str, namespace: str) -> None:
+        key = Key(namespace if resource.namespaced else "", name)
+        objects = {f"{resource.name}/{namespace}/{name}": self.world.get(resource.name, key) or {}}
+        for problem in FinalizersAreRemoved().at_rest(objects, self.world.now_s):
+            self.world.broken(FinalizersAreRemoved.name, problem)
 
     async def sleep(self, seconds: float) -> None:
         """Wait in virtual time: it costs nothing."""

@@ -10,12 +10,16 @@ from __future__ import annotations
 import _thread
 import _threading_local
 import asyncio
+import atexit
 import builtins
+import concurrent.futures
 import ctypes
+import faulthandler
 import gc
 import getpass
 import multiprocessing.connection
 import multiprocessing.context
+import multiprocessing.process
 import os
 import platform
 import queue
@@ -36,6 +40,7 @@ from datetime import datetime
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy.random
 import uvloop
 
 from fathom.sim.foreign import answers, native_clients, processes, service_account
@@ -47,9 +52,11 @@ _TIME = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (time, (*_TIME, *(f"{name}_ns" for name in _TIME))),
     (time, ("clock_gettime", "clock_gettime_ns")),
-    (time, ("sleep", "gmtime", "localtime", "mktime", "strftime", "ctime")),
+    (time, ("sleep", "gmtime", "localtime", "mktime", "strftime", "ctime", "asctime")),
     (random, answers.OF_RANDOM),
     (random.Random, ("seed",)),
+    (numpy.random, answers.OF_NUMPY),
+    (os, ("times", "getloadavg")),
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits")),
     (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "uname")),
     (os, ("_exit", "abort", "read", *processes.STARTERS)),
@@ -63,9 +70,11 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (socket, ("gethostname", "getfqdn", "getaddrinfo", "gethostbyname", "socketpair")),
     (socket, ("getdefaulttimeout", "setdefaulttimeout")),
     (platform, ("node",)),
-    (tempfile, ("gettempdir", "gettempdirb")),
+    (tempfile, ("gettempdir", "gettempdirb", "_get_candidate_names")),
     (getpass, ("getuser",)),
-    (select, ("poll", "select")),
+    (select, ("poll", "epoll", "select")),
+    (faulthandler, answers.OF_FAULTHANDLER),
+    (multiprocessing.process.BaseProcess, ("start",)),
     (threading, ("Lock", "RLock", "current_thread", "main_thread", "get_ident", "get_native_id")),
     (threading, ("enumerate", "active_count")),
     (threading.Thread, ("start", "join", "is_alive")),
@@ -75,6 +84,7 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (asyncio, ("new_event_loop", "get_event_loop", "set_event_loop", "as_completed")),
     (uvloop, ("new_event_loop", "run")),
     (_thread, ("start_new_thread",)),
+    (atexit, ("register", "unregister")),
 )
 
 # Packages whose own references are left alone: the world's, the test runner's, and the interpreter's own.
@@ -104,8 +114,10 @@ def install() -> None:
         _replace_clock_of_datetime()
         _replace_new_of_socket()
         _replace_local()
+        _replace_hashes()
         native_clients.install()
         selectors.PollSelector._selector_cls = staticmethod(select.poll)  # type: ignore[attr-defined]
+        selectors.EpollSelector._selector_cls = staticmethod(select.epoll)  # type: ignore[attr-defined]
     new = [name for name in list(sys.modules) if name not in _seen]
     for name in new:
         _seen.add(name)
@@ -154,6 +166,23 @@ def _replace_local() -> None:
     for the current thread."""
     _by_original[id(threading.local)] = (threading.local, _threading_local.local)
     threading.local = _threading_local.local  # type: ignore[assignment]
+
+
+def _replace_hashes() -> None:
+    """Threads and futures are kept in sets: `concurrent.futures.wait` returns two. Their order follows from
+    addresses, which differ between runs; in a foreign process from who was hashed first."""
+    for of in (threading.Thread, concurrent.futures.Future):
+        of.__hash__ = _hash  # type: ignore[method-assign,assignment]
+
+
+def _hash(of: Any) -> int:
+    """The same for the object's whole life, whoever asks later."""
+    known: int | None = of.__dict__.get("_fathom_hash")
+    if known is None:
+        visitor = watch.visitor if watch.owner == get_ident() else None
+        known = object.__hash__(of) if visitor is None else visitor.next_hash()  # type: ignore[attr-defined]
+        of.__dict__["_fathom_hash"] = known
+    return known
 
 
 def _replace_clock_of_datetime() -> None:

@@ -36,6 +36,16 @@ class PoolQueue(locks.SimpleQueue):
     def _reader(self) -> PoolQueue:
         return self
 
+    @property
+    def _writer(self) -> PoolQueue:
+        return self
+
+    def send(self, item: Any) -> None:
+        self.put(item)
+
+    def recv(self) -> Any:
+        return self.get()
+
     def close(self) -> None:
         pass
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from fathom.model.user import User
 from fathom.seams.process import Inside
-from fathom.sim.foreign import imports, patches, service_account
+from fathom.sim.foreign import imports, interpreter_end, patches, service_account
 from fathom.sim.foreign.commands import Commands
 from fathom.sim.foreign.hosts import Hosts
 from fathom.sim.foreign.logs import LoggingState
@@ -110,7 +110,7 @@ def _start(
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
         process.machines.append(machine)
         machine.take_over()  # The rest of this input is its own; ForeignDomain does it for later ones.
-        machine.begin(lambda: _whole(main))
+        machine.begin(lambda: _whole(machine, main))
         return machine
 
     def ended(error: BaseException | None) -> None:
@@ -127,12 +127,21 @@ def _start(
     return process
 
 
-def _whole(main: Callable[[], Any]) -> Any:
+def _whole(machine: Machine, main: Callable[[], Any]) -> None:
     patches.install()  # For modules that were imported since.
     imports.forget_shared_packages()
     service_account.use_own_kubeconfig()
-    result = main()
-    return asyncio.run(result) if inspect.iscoroutine(result) else result
+    try:
+        result = main()
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
+    except BaseException as error:
+        if not machine.dead:  # Else the run is over, and what it raises now is of no interest.
+            machine.print_error(error)
+            interpreter_end.finish(machine)
+        raise
+    if not machine.dead:
+        interpreter_end.finish(machine)
 
 
 def _how_it_ended(error: BaseException | None) -> str:

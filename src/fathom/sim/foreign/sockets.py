@@ -330,6 +330,30 @@ class Poll:
         return ready
 
 
+class Epoll(Poll):
+    """As `select.epoll`, which counts in seconds."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self.closed = False
+
+    def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
+        return super().poll(None if timeout is None or timeout < 0 else timeout * 1000)
+
+    def close(self) -> None:
+        self.closed = True
+        self._registered.clear()
+
+    def fileno(self) -> int:
+        return FIRST_FILE - 1
+
+    def __enter__(self) -> Epoll:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def selected(
     machine: Machine, readers: Any, writers: Any, errors: Any = (), timeout: float | None = None
 ) -> tuple[list[Any], list[Any], list[Any]]:

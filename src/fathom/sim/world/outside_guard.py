@@ -27,6 +27,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Protocol
 
+import numpy.random  # noqa: F401 - draws random numbers when it is imported, likewise
+
 from fathom.seams.domain import NotHere
 
 # Owner, and its functions that are blocked while a world runs.
