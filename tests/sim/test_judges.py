@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 import pytest
@@ -19,6 +20,7 @@ from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.nodes import UnheardServeNobody
 from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
+from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
 from fathom.sim.scenarios.changing_hands import NobodyMakesTooMany
@@ -394,6 +396,26 @@ def test_an_eviction_that_was_begun_may_go_on_when_the_pod_it_is_for_is_gone(
     key = Key("default", "victim")
     assert checker.commit(Seen("pods", key, 8, victim, marked, 5.2, by, 1, sent_s=marked_s)) is None
     assert checker.commit(Seen("pods", key, 9, marked, None, 5.4, "scheduler-1", 1, sent_s=5.3)) == wrong
+
+
+# Statuses that are written again.
+
+
+def test_each_condition_may_be_written_for_its_numbers_once_a_minute() -> None:
+    def lacking(failure: int, retry: int) -> Obj:
+        conditions = [
+            {"type": "ReplicaFailure", "status": "True", "message": f"{failure} pods are used"},
+            {"type": "Reconciling", "status": "True", "message": f"{retry} pods are used"},
+        ]
+        return {**owned("ReplicaSet", "set", replicas=2), "status": {"conditions": conditions}}
+
+    checker, rewritten = StatusIsNotRewritten(), []
+    states = [lacking(8, 8), lacking(9, 8), lacking(9, 9), lacking(9, 10)]
+    for second, (old, new) in enumerate(pairwise(states)):
+        change = Seen("replicasets.apps", Key("default", "set"), 9, old, new, float(second), "manager-1", 1)
+        rewritten.append(checker.commit(change))
+    again = "manager-1 rewrote replicasets.apps/default/set for numbers alone, 1.0 s after the last such"
+    assert rewritten == [None, None, f"{again} write"]
 
 
 # Pods beyond what their ReplicaSet wants.

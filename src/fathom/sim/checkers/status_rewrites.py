@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
+from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj, uid_of
 from fathom.model.well_known import FENCE_HEADER
 from fathom.sim.world.invariants import Checker, Found, Seen
@@ -27,15 +28,15 @@ class StatusIsNotRewritten(Checker):
     name = "a status is not rewritten only for the numbers in its messages"
 
     def __init__(self) -> None:
-        # By UID, process and term: when it was last written for its numbers alone. A new leader does not know
-        # when the last one did.
-        self._written_s: dict[tuple[str, str, str], float] = {}
+        # By UID, process, term and conditions: when it was last written for their numbers alone. A new leader
+        # does not know when the last one did; a controller and its loop each have a condition of their own.
+        self._written_s: dict[tuple[str, str, str, frozenset[str]], float] = {}
 
     def commit(self, change: Seen) -> Found:
         old, new = change.old, change.new
         if old is None or new is None or change.resource in RENEWED or not differs_in_numbers(old, new):
             return None
-        at = (uid_of(new), change.by, dict(change.headers).get(FENCE_HEADER, ""))
+        at = (uid_of(new), change.by, dict(change.headers).get(FENCE_HEADER, ""), _reworded(old, new))
         before_s, self._written_s[at] = self._written_s.get(at), change.at_s
         if before_s is None or change.at_s - before_s >= ONCE_IN_S:
             return None
@@ -43,6 +44,15 @@ class StatusIsNotRewritten(Checker):
         return (
             f"{change.by} rewrote {change.path} for numbers alone, {since_s:.1f} s after the last such write"
         )
+
+
+def _reworded(old: Obj, new: Obj) -> frozenset[str]:
+    """The conditions whose messages differ."""
+    before, after = (
+        {(str(condition.get("type")), str(condition.get("message"))) for condition in conditions_of(obj)}
+        for obj in (old, new)
+    )
+    return frozenset(type_ for type_, _ in before ^ after)
 
 
 def differs_in_numbers(old: Obj, new: Obj) -> bool:
