@@ -29,9 +29,8 @@ PROBED = "a cache that was asked for has what the server had"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
 
-STALE_SERVER = frozenset({"stale-server"})
 # Faults by which a server may learn of its own commit long after it was made.
-LATE_COMMITS = STALE_SERVER | {"partition", "slow-commit"}
+LATE_COMMITS = frozenset({"stale-server", "partition", "slow-commit"})
 # A server that is alone learns of its own commit by the answer of the store, at most so much later. Until
 # then nobody was told of the commit, and a read need not have it.
 ANSWER_S = 2.5
@@ -125,7 +124,7 @@ class CacheInspector:
         cache that has reached its revision. Not so of a server that is alone, as long as its own commits do
         not come back to it: that fault is of stores that others write to, and it does not ask."""
         assert self.caches is not None
-        if self._is_alone_and_had(STALE_SERVER):
+        if self._is_alone_and_had(LATE_COMMITS):
             return
         scope = self.caches.scope(kind)
         slack_s = ANSWER_S if self._is_alone() else 0.0
