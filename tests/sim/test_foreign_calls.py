@@ -262,6 +262,41 @@ def test_a_selector_waits_for_sockets_in_virtual_time(selector: Any) -> None:
     assert results_of(main) == [([], 4.0), True, selectors.EVENT_READ, b"HTTP/1.1 200"]
 
 
+def test_what_listens_names_its_own_address() -> None:
+    """Programs log where they listen, and look up the port that they were given."""
+
+    def main(found: list[Any]) -> None:
+        with socket.socket() as listening:
+            listening.bind(("", 8443))
+            listening.listen()
+            found.append(listening.getsockname())
+
+        async def serve() -> None:
+            server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 8080)
+            given = await asyncio.start_server(lambda reader, writer: None, port=0)
+            found.append([listening.getsockname() for listening in server.sockets])
+            found.append(given.sockets[0].getsockname()[1] > 0)
+            server.close()
+            await server.wait_closed()
+            found.append((list(server.sockets), server.is_serving()))
+
+        asyncio.run(serve())
+
+    assert results_of(main) == [("0.0.0.0", 8443), [("127.0.0.1", 8080)], True, ([], False)]
+
+
+def test_a_server_that_is_closed_ends_who_serves() -> None:
+    async def main(found: list[Any]) -> None:
+        server = await asyncio.start_server(lambda reader, writer: None, port=8080)
+        asyncio.get_running_loop().call_later(5, server.close)
+        try:
+            await server.serve_forever()
+        except asyncio.CancelledError:
+            found.append(time.monotonic() - BEGAN_S)
+
+    assert results_of(main) == [5.0]
+
+
 def test_an_event_loop_sends_datagrams_which_are_lost() -> None:
     async def main(found: list[Any]) -> None:
         loop = asyncio.get_running_loop()

@@ -281,10 +281,21 @@ class ForeignLoop(Domain):
         await asyncio.sleep(0)
         return transport, protocol
 
-    async def create_server(self, *_: Any, **__: Any) -> Any:
-        return NobodyCalls()
+    async def create_server(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
+        if sock is None:
+            sock = ForeignSocket()
+            sock.bind((host if isinstance(host, str) else "", port or 0))
+        return NobodyCalls(sock)
 
-    create_unix_server: Any = create_server
+    async def create_unix_server(
+        self, protocol_factory: Any, path: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
+        if sock is None:
+            sock = ForeignSocket(real_socket.AF_UNIX)
+            sock.bind(str(path))
+        return NobodyCalls(sock)
 
     # Commands.
 
@@ -329,22 +340,28 @@ def _finish(future: asyncio.Future[None]) -> None:
 class NobodyCalls(asyncio.AbstractServer):
     """A listening server: health probes and metrics of the program. In a world nobody connects to it."""
 
-    sockets: tuple[real_socket.socket, ...] = ()
+    def __init__(self, sock: real_socket.socket) -> None:
+        self.sockets: tuple[real_socket.socket, ...] = (sock,)
+        self._closed = asyncio.Event()
 
     def close(self) -> None:
-        pass
+        for sock in self.sockets:
+            sock.close()
+        self.sockets = ()
+        self._closed.set()
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
     async def wait_closed(self) -> None:
-        pass
+        await self._closed.wait()
 
     def is_serving(self) -> bool:
-        return True
+        return not self._closed.is_set()
 
     async def start_serving(self) -> None:
         pass
 
     async def serve_forever(self) -> None:
-        await asyncio.Event().wait()
+        await self._closed.wait()
+        raise asyncio.CancelledError  # As asyncio's own server does when it is closed.

@@ -61,6 +61,7 @@ class ForeignSocket(socket.socket):
         self._received: list[bytes | OSError] = []
         self._when_readable: list[Callable[[], object]] = []
         self._peer: tuple[str, int] = ("", 0)
+        self._bound: Any = None  # The address that it listens at.
         self._listens = False
         self._io_refs = 0
         self._closed = False
@@ -86,7 +87,15 @@ class ForeignSocket(socket.socket):
         return 0
 
     def bind(self, address: Any) -> None:
-        self._peer = ("0.0.0.0", int(address[1]) if isinstance(address, tuple) else 0)
+        if self._family == socket.AF_UNIX:
+            self._bound = address
+            return
+        host, port, *_ = address
+        self._bound = (host or "0.0.0.0", int(port) or self._given_port)
+
+    @property
+    def _given_port(self) -> int:
+        return 40_000 + self._number - FIRST_FILE
 
     def listen(self, backlog: int = 0) -> None:
         self._listens = True
@@ -245,7 +254,7 @@ class ForeignSocket(socket.socket):
         return self._peer
 
     def getsockname(self) -> Any:
-        return (self._machine.address, 40_000 + self._number - FIRST_FILE)
+        return self._bound or (self._machine.address, self._given_port)
 
     @property
     def family(self) -> Any:
@@ -286,7 +295,8 @@ class ForeignSocket(socket.socket):
         return CIPHER
 
     def __repr__(self) -> str:
-        return f"<socket to {self._peer[0]}:{self._peer[1]}>"
+        at, address = ("at", self._bound) if self._bound else ("to", self._peer)
+        return f"<socket {at} {address if isinstance(address, str) else ':'.join(map(str, address))}>"
 
     def __enter__(self) -> ForeignSocket:
         return self
