@@ -13,7 +13,7 @@ from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.checkers.leaders import FENCES
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
 from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
-from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING, all_but
+from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, HoldWatch, Refuse
@@ -27,6 +27,9 @@ HOLD_S = 20.0
 SHORT_S = 3.0  # Shorter than a scheduler may be behind.
 BLIND_S = 60.0
 ALLOWED_S = 30.0  # The age that signals may have, by default.
+# No step begins while a cache is behind, and a watch that is silent from its first moment, after a list in
+# pages, is waited for a minute and a half.
+QUIET_S = 100.0
 
 
 class StepsAreLookedAt(Checker):
