@@ -56,7 +56,7 @@ class ResourceCache:
         encoded."""
         self.resource = resource
         self.prefix = f"{REGISTRY}{resource}/"
-        self.revision = 0  # Of the last change to any object of the resource.
+        self.revision = 0  # Of the last change to any object of the resource, or of a load after that.
         self.entries: dict[str, Entry] = {}
         self.log: list[WatchEvent] = []
         self.base = 0  # Absolute position of log[0]; positions only grow.
@@ -84,7 +84,10 @@ class ResourceCache:
         self.log.clear()
         self._hold(-self.log_bytes)
         self.floor = revision
-        self.revision = max((entry.revision for entry in self.entries.values()), default=0)
+        # Loaded again: what was deleted in the gap has left no revision, and whoever asks must not think that
+        # nothing has changed.
+        newest = max((entry.revision for entry in self.entries.values()), default=0)
+        self.revision = revision if self.revision else newest
         for entry in self.entries.values():
             if self._keep:
                 entry.body.keep_obj()

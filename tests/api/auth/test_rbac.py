@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.api.auth.cluster import (
+    RESOURCES,
     Cluster,
     binding,
     cluster_binding,
@@ -23,8 +24,12 @@ from fathom.api.auth.authorize import Authorizer, refusal
 from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, RbacDecision
 from fathom.api.auth.rules import EVERYTHING, RbacRule, ask_of, grants, rules_of
 from fathom.api.request import RequestTarget
+from fathom.api.resource_cache import REGISTRY
+from fathom.api.watch_cache import WatchCache
+from fathom.model.body import Body
 from fathom.model.objects import Key, Obj
 from fathom.model.user import MASTERS, User
+from fathom.store.protocol import Entry
 
 
 def test_a_role_binding_grants_in_its_namespace_and_says_by_what() -> None:
@@ -294,3 +299,25 @@ def test_indexed_and_remembered_decisions_equal_those_of_the_slow_twin(
     for who, asked, changes in questions:
         cluster.add(*(changes or ()))
         assert judge.authorize(who, asked).allowed == allowed_slowly(cluster, who, asked)
+
+
+def test_a_binding_that_was_deleted_while_the_server_heard_nothing_grants_nothing() -> None:
+    """The store compacted what the server had not read, so it loads everything again: the newest revision of
+    what is left is the same as before."""
+    objs = (
+        cluster_role("reader", rule("get", "pods")),
+        cluster_binding("jane", "reader", to_user("jane")),
+        cluster_binding("joe", "reader", to_user("joe")),
+    )
+    entries = [
+        Entry(f"{REGISTRY}{RESOURCES[obj['kind']]}/{obj['metadata']['name']}", Body(obj), revision, revision)
+        for revision, obj in enumerate(objs, 1)
+    ]
+    cache = WatchCache()
+    judge = Authorizer(cache)
+    cache.load(entries, 3)
+    asked = target("get", "pods")
+    assert judge.authorize(user("jane"), asked).allowed
+    cache.load([entry for entry in entries if not entry.key.endswith("/jane")], 4)
+    assert not judge.authorize(user("jane"), asked).allowed
+    assert judge.authorize(user("joe"), asked).allowed
