@@ -11,7 +11,8 @@ from tests.schedule.worlds import THEMES, pods
 
 from fathom.model.objects import Key, Obj
 from fathom.model.selectors import EQUALS, NOT_IN, LabelSelector, Requirement
-from fathom.schedule.decide.pods import PodView, ShapeReader, pod_view
+from fathom.schedule.decide.pods import _READ, PodView, ShapeReader, pod_view
+from fathom.schedule.decide.read_shape import shape_of
 from fathom.schedule.decide.shape import AffinityTerm, HostPort, PodShape, Spread
 
 
@@ -57,6 +58,7 @@ VARIANTS: list[tuple[Obj, dict[str, Any]]] = [
     ({"initContainers": [{**asks(cpu="2"), "restartPolicy": "Always"}]}, {}),
     ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}, {}),
     ({"volumes": [{"name": "v", "ephemeral": {}}]}, {}),
+    ({"resourceClaims": [{"name": "gpu"}]}, {}),
     ({"topologySpreadConstraints": [{"topologyKey": "z", "maxSkew": 1, "labelSelector": {}}]}, {}),
     (
         {
@@ -74,6 +76,38 @@ def test_pods_that_rules_would_tell_apart_have_different_shapes_and_the_reader_k
     plain = [reader.view(pod(spec, **meta), tenant="t").shape for spec, meta in VARIANTS]
     assert len({*plain, shape()}) == len(VARIANTS) + 1
     assert reader.view(pod(), tenant="other").shape != reader.view(pod(), tenant="t").shape
+
+
+class _Noting(dict[str, Any]):
+    """Notes which of its fields are read."""
+
+    def __init__(self, fields: Obj) -> None:
+        super().__init__(fields)
+        self.read: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.read.add(str(key))
+        return super().__contains__(key)
+
+
+def test_a_shape_is_read_from_no_field_that_tells_no_shapes_apart() -> None:
+    spec = {field: value for variant, _ in VARIANTS for field, value in variant.items()}
+    read = []
+    for reads in (lambda obj: shape_of(obj, tenant="t"), lambda obj: ShapeReader().view(obj, tenant="t")):
+        noting = _Noting({**pod()["spec"], **spec})
+        reads({**pod(), "spec": noting})
+        read.append(noting.read)
+    of_a_shape, of_a_reader = read
+    assert of_a_shape <= set(_READ) | {"containers", "initContainers", "volumes"}
+    assert of_a_shape | {"nodeName"} == of_a_reader
 
 
 def test_what_no_rule_reads_does_not_make_another_shape() -> None:

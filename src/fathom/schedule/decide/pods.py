@@ -28,6 +28,7 @@ _READ = (
     "schedulingGates",
     "overhead",
     "resources",
+    "resourceClaims",
 )
 
 
