@@ -114,6 +114,9 @@ class ClusterView:
             Any, PlacementContext
         ] = {}  # By shape; dropped whenever anything in them changes.
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
+        self._given_up: dict[
+            str, str
+        ] = {}  # UID -> the node it does not wait for any more.
         self.held_for: dict[str, HeldRoom] = {}  # UID of a pod -> the room reserved for it.
         self._lowest = HIGHEST  # The lowest priority of any pod so far.
         self._refused_nodes: tuple[str, ...] = ()
@@ -246,8 +249,10 @@ class ClusterView:
         else on its reservation's node; else on the node its status names."""
         if node:
             self._nominated[view.uid] = node
+            self._given_up.pop(view.uid, None)
         room = self.held_for.get(view.uid)
-        chosen = self._nominated.get(view.uid) or (room.node if room is not None else view.nominated)
+        told = view.nominated if self._given_up.get(view.uid) != view.nominated else ""
+        chosen = self._nominated.get(view.uid) or (room.node if room is not None else told)
         if room is not None and room.node == chosen:
             self.table.unclaim(room.holder)  # The room is the pod's own, so it must not block the pod.
             self._claim(view.uid, room)
@@ -259,10 +264,17 @@ class ClusterView:
     def unnominate(self, uid: str) -> None:
         """Drop the pod's claim. Its reservation keeps the room taken until the reservation is gone."""
         self._nominated.pop(uid, None)
+        self._given_up.pop(uid, None)
         if uid in self.table.claims:
             self.table.unclaim(uid)
         if uid in self.held_for:
             self._claim(self.held_for[uid].holder, self.held_for[uid])
+
+    def give_up(self, uid: str, node: str) -> None:
+        """Drop the claim of a pod that goes on waiting. Its status still names the node, and the pod's next
+        event must not claim it again."""
+        self.unnominate(uid)
+        self._given_up[uid] = node
 
     def _claim(self, holder: str, room: HeldRoom) -> None:
         self.table.claim(

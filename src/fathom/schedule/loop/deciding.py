@@ -152,5 +152,6 @@ class Deciding:
                     pending=placement.rejections[0].reason,
                     lacks=tuple(placement.rejected),
                     policy=placement.policy if policy_decides else "",
+                    waits_for_room=pod.uid in self._state.known.table.claims,
                 )
             )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from fathom.client.api import Api
-from fathom.client.outcomes import Conflict
+from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.model.conditions import (
     BLOCKED_BY_POLICY,
     NUMBERS_EVERY_S,
@@ -24,7 +24,7 @@ from fathom.model.conditions import (
     find_condition,
     set_condition,
 )
-from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.resources import EVENTS, PODS
 from fathom.model.times import timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
@@ -40,8 +40,9 @@ AGAIN_NS = round(NUMBERS_EVERY_S * 1e9)
 # A shorter wait is not worth a commit.
 QUEUED_AFTER_S = 5.0
 LINE_MAX = 10_000
-# A message that conflicted with a change of its pod is tried again when the cache has had time to catch up.
+# A message that was not written is tried again when the cache has had time to catch up.
 LATER_S = 1.0
+TOO_MANY_REQUESTS = 429
 
 
 class PodMessage(msgspec.Struct, frozen=True):
@@ -56,6 +57,7 @@ class PodMessage(msgspec.Struct, frozen=True):
     pending: str = ""  # 'capacity/ports': the pending reason, for programs (see `model/reasons.py`).
     lacks: tuple[str, ...] = ()  # What nodes lack, without how many of them do.
     policy: str = ""  # The policy that it waits because of; '': it would wait under the other one too.
+    waits_for_room: bool = True  # False: no node's room is made for it, so its status must name none.
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -175,14 +177,17 @@ class PodStatusWriter:
             self._last.pop(pod_message.uid, None)
             return
         conditions = conditions_said(pod, pod_message, now=timestamp(self._clock.now_ns()))
-        if conditions == conditions_of(pod):
-            return
         # The server merges conditions by type, so those of other writers stay as they are.
         changed = [condition for condition in conditions if condition not in conditions_of(pod)]
+        status: Obj = {"conditions": changed} if changed else {}
+        if not pod_message.waits_for_room and lookup(pod, "status", "nominatedNodeName"):
+            status["nominatedNodeName"] = None
+        if not status:
+            return
         # 1. We find no node for the pod, in a view that is behind. 2. Another scheduler binds it. 3. We write
         # that it has no node, and nothing ever corrects that. So the write expects the revision in our cache.
         guard = {"uid": pod_message.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
-        patch = {"metadata": guard, "status": {"conditions": changed}}
+        patch = {"metadata": guard, "status": status}
         id_ = pod_message.decision or self._record(pod_message, pod)
         outcome = await self._api.with_decision(id_).patch(
             PODS,
@@ -192,8 +197,19 @@ class PodStatusWriter:
             subresource="status",
             media="application/strategic-merge-patch+json",
         )
-        if isinstance(outcome, Conflict):
-            asyncio.get_running_loop().call_later(LATER_S, self._queue_again, pod_message)
+        self._conclude(pod_message, outcome)
+
+    def _conclude(self, pod_message: PodMessage, outcome: Outcome) -> None:
+        """Each attempt at the pod has the same message, which is sent once: one that was not written must not
+        count as sent."""
+        if isinstance(outcome, Committed):
+            return
+        if isinstance(outcome, Rejected) and outcome.code != TOO_MANY_REQUESTS:
+            self._last.pop(pod_message.uid, None)  # The next attempt says it again.
+            return
+        retry_after_s = outcome.retry_after_s if isinstance(outcome, Rejected) else 0.0
+        pause_s = max(LATER_S, retry_after_s)
+        asyncio.get_running_loop().call_later(pause_s, self._queue_again, pod_message)
 
     def _queue_again(self, pod_message: PodMessage) -> None:
         """Queue the message again, unless there is a newer one or the pod needs none any more."""
@@ -213,7 +229,8 @@ def says_the_same(last: SentMessage, pod_message: PodMessage, *, now_ns: int) ->
 
 
 def _cause_of(pod_message: PodMessage) -> tuple[object, ...]:
-    return pod_message.reason, pod_message.pending, pod_message.lacks, pod_message.policy
+    said = pod_message
+    return said.reason, said.pending, said.lacks, said.policy, said.waits_for_room
 
 
 def conditions_said(pod: Obj, pod_message: PodMessage, *, now: str) -> list[Obj]:

@@ -76,7 +76,7 @@ class PreemptionLoop:
         self.release(pod.uid, id_, but=but)
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
-            self._state.known.unnominate(pod.uid)
+            self._state.known.give_up(pod.uid, claim.node)
             self._state.cluster_events.record_freed_room(claim.node, f"room on {claim.node} was released")
 
     async def _evict(self, pod: PodView, preemption: Preemption, id_: str) -> None:

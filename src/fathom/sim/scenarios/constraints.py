@@ -9,7 +9,7 @@ from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
 from fathom.model.resources import NODES, PODS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.capacity import held
-from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
+from fathom.sim.checkers.scheduling import NoSchedulablePodIdles, WaitingPodsSayWhy
 from fathom.sim.scenarios.scheduling import (
     KINDS,
     LEASE,
@@ -83,7 +83,7 @@ def _allowed_nodes(pod: Obj, nodes: Iterable[Obj]) -> list[str]:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), NoSchedulablePodIdles(), NobodyWaitsBesideRoom()]
+    return [*at_home(), NoSchedulablePodIdles(), WaitingPodsSayWhy(), NobodyWaitsBesideRoom()]
 
 
 @scenario(Menu(processes=(*SCHEDULERS, AGENT), kinds=KINDS, seconds=25, most=8), checkers=checkers, scale=30)

@@ -20,7 +20,7 @@ from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.caches import CacheInspector, CachesAreTrue
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
-from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
+from fathom.sim.checkers.scheduling import NoSchedulablePodIdles, WaitingPodsSayWhy
 from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
@@ -44,7 +44,7 @@ ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), NoSchedulablePodIdles()]
+    return [*at_home(), NoSchedulablePodIdles(), WaitingPodsSayWhy()]
 
 
 def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> SimProcess:
