@@ -159,3 +159,15 @@ def test_room_that_is_made_elsewhere_counts_more_than_what_is_still_reserved() -
     assert known.put("Reservation", expected.as_object("uid-of-vip"), None) == ("PodGone",)
     assert {one.holder: one.node for one in known.table.claims.values()} == {"uid-of-vip": "n2"}
     assert place(view, known.table, PlacementContext(holder=view.uid)).node in {"n1", "n2"}
+
+
+def test_a_new_term_waits_where_the_pods_status_says_and_not_where_an_earlier_term_chose() -> None:
+    known = ClusterView()
+    for name in ("n1", "n2"):
+        known.put("Node", None, node(name))
+    given_up, moved = known.put_pod(pod()), known.put_pod(pod("other"))
+    for view in (given_up, moved):
+        known.nominate(view, "n1")
+    told = known.view({**pod("other"), "status": {"nominatedNodeName": "n2"}})
+    known.forget_choices([given_up, told])
+    assert {claim.holder: claim.node for claim in known.table.claims.values()} == {moved.uid: "n2"}

@@ -114,9 +114,7 @@ class ClusterView:
             Any, PlacementContext
         ] = {}  # By shape; dropped whenever anything in them changes.
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
-        self._given_up: dict[
-            str, str
-        ] = {}  # UID -> the node it does not wait for any more.
+        self._given_up: dict[str, str] = {}  # UID -> the node it does not wait for any more.
         self.held_for: dict[str, HeldRoom] = {}  # UID of a pod -> the room reserved for it.
         self._lowest = HIGHEST  # The lowest priority of any pod so far.
         self._refused_nodes: tuple[str, ...] = ()
@@ -275,6 +273,13 @@ class ClusterView:
         event must not claim it again."""
         self.unnominate(uid)
         self._given_up[uid] = node
+
+    def forget_choices(self, waiting: Iterable[PodView]) -> None:
+        """When a term begins: who led since then may have chosen otherwise, as the pods' status says."""
+        self._nominated.clear()
+        self._given_up.clear()
+        for view in waiting:
+            self.nominate(view)
 
     def _claim(self, holder: str, room: HeldRoom) -> None:
         self.table.claim(

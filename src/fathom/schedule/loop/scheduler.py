@@ -115,6 +115,7 @@ class Scheduler:
             name=self._state.rules.names[0],
             record=self._record_waiting,
         )
+        self._state.known.forget_choices(self._state.waiting.values())
         deciding = self._deciding(api)
         loop = asyncio.get_running_loop()
         await self._recover()
