@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schedule import twin
 from tests.schedule.worlds import THEMES, World, table_of, worlds
 
 from fathom.schedule.decide.place import place
 from fathom.schedule.decide.rules import RULES
+from fathom.sim.slow_rules import filters
+from fathom.sim.slow_rules import scores as slow_scores
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def test_every_nodes_verdict_is_the_twins(theme: str, data: st.DataObject) -> No
     assert placement.verdicts is not None
     codes, reasons = placement.verdicts.codes(), placement.verdicts.reasons()
     found = {name: reasons[int(codes[row])].texts for name, row in table.row_of.items()}
-    assert found == twin.verdicts(world.newcomer, world.tenant, world.cluster(), world.context)
+    assert found == filters.verdicts(world.newcomer, world.tenant, world.cluster(), world.context)
     assert {one.rule for one in reasons[1:]} <= {one.name for one in RULES.filters}
 
 
@@ -36,7 +37,7 @@ def test_every_nodes_verdict_is_the_twins(theme: str, data: st.DataObject) -> No
 def test_the_chosen_node_has_the_best_total_of_the_twins(theme: str, data: st.DataObject) -> None:
     world: World = data.draw(worlds(theme))
     placement = place(world.view(), table_of(world), world.context)
-    scores = twin.scores(world.newcomer, world.tenant, world.cluster(), world.context)
+    scores = slow_scores.scores(world.newcomer, world.tenant, world.cluster(), world.context)
     best = max(scores.values(), default=None)
     tied = [name for name, total in scores.items() if total == best]
     assert (placement.node in tied) if tied else placement.node is None

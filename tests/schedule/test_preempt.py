@@ -7,8 +7,6 @@ from copy import deepcopy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schedule import twin
-from tests.schedule.twin import Cluster
 from tests.schedule.worlds import World, table_of, worlds
 
 from fathom.model.objects import Key, Obj
@@ -24,6 +22,8 @@ from fathom.schedule.decide.preempt import (
     preempt,
 )
 from fathom.schedule.decide.read_shape import selector_of
+from fathom.sim.slow_rules import filters
+from fathom.sim.slow_rules import victims as slow_victims
 
 FINAL = (
     "affinity/selector",
@@ -40,38 +40,14 @@ FINAL = (
 )
 
 
-def without(cluster: Cluster, gone: list[Obj]) -> Cluster:
-    kept = [one for one in cluster.pods if one not in gone]
-    return Cluster(
-        list(cluster.nodes.values()), kept, cluster.namespaces, tuple(cluster.classes), cluster.claims
-    )
-
-
-def importance(pod: Obj) -> tuple[int, str]:
-    return (-(pod["spec"].get("priority") or 0), pod["metadata"]["uid"])
-
-
 def twin_victims(world: World, node: str) -> list[str] | None:
     """Uids, or None where it does not help."""
     cluster, pod = world.cluster(), world.newcomer
-    reason = twin.first_reason(pod, world.tenant, cluster.nodes[node], cluster, world.context)
+    reason = filters.first_reason(pod, world.tenant, cluster.nodes[node], cluster, world.context)
     if any(one in text for text in reason for one in FINAL):
         return None
-    mine = pod["spec"].get("priority") or 0
-    lower = sorted((p for p in cluster.on(node) if (p["spec"].get("priority") or 0) < mine), key=importance)
-    gone = list(lower)
-
-    def fits() -> bool:
-        now = without(cluster, gone)
-        return not twin.first_reason(pod, world.tenant, now.nodes[node], now, world.context)
-
-    if not lower or not fits():
-        return None
-    for one in lower:
-        gone.remove(one)
-        if not fits():
-            gone.append(one)
-    return [one["metadata"]["uid"] for one in sorted(gone, key=importance)]
+    found = slow_victims.victims(pod, world.tenant, node, cluster, world.context)
+    return None if found is None else [one["metadata"]["uid"] for one in found]
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schedule.twin import namespace
 from tests.schedule.worlds import NAMESPACES, nodes, one_of, pods
 
 from fathom.model.objects import Obj
@@ -17,6 +16,7 @@ from fathom.schedule.decide.place import place
 from fathom.schedule.decide.pod_groups import WantedCount, anywhere_in
 from fathom.schedule.decide.pods import pod_view
 from fathom.schedule.decide.read_shape import selector_of
+from fathom.sim.slow_rules.cluster import namespace
 
 pytestmark = pytest.mark.slow
 

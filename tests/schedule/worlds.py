@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
-from tests.schedule.twin import HOSTNAME, REGION, ZONE, Cluster, namespace
 
 from fathom.model.objects import Obj
 from fathom.model.selectors import IN, Requirement
@@ -28,6 +27,7 @@ from fathom.schedule.decide.context import (
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.pods import PodView, pod_view
 from fathom.schedule.decide.shape import NodeTerm
+from fathom.sim.slow_rules.cluster import HOSTNAME, REGION, ZONE, Cluster, namespace
 
 NAMESPACES = ("n1", "n2")
 ZONES = ("zone-a", "zone-b", "zone-c")

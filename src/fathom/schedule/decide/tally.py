@@ -113,6 +113,11 @@ class NodeTally:
         return counter
 
     @property
+    def counted(self) -> list[WantedCount]:
+        """What counters are kept for."""
+        return list(self._counters)
+
+    @property
     def crowded(self) -> bool:
         return len(self._counters) * len(self.requested) > COUNTER_CELLS_MAX
 

@@ -41,10 +41,12 @@ from fathom.sim.checkers.objects import (
     WhoDeletesNamesTheObject,
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
+from fathom.sim.checkers.placements import PlacementsKeepTheRules
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
+from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
@@ -58,6 +60,8 @@ def at_home() -> list[Checker]:
         *everywhere(),
         WhoDeletesNamesTheObject(),
         BoundWhereItMayBe(),
+        TablesEqualNewOnes(),
+        PlacementsKeepTheRules(),
         EvictionsAreAllowed(),
         RestartsAreCounted(),
         AddressesAreApart(),

@@ -42,16 +42,18 @@ class NothingIsLeftInHand(Checker):
             state = process.state
             if not process.alive:
                 continue
-            if isinstance(state, Controllers) and _may_act(_lease_status(state)):
+            if isinstance(state, Controllers) and may_act(state):
                 yield from _of_controllers(name, state)
-            elif isinstance(state, SchedulerProcess) and _may_act(_lease_status(state)):
+            elif isinstance(state, SchedulerProcess) and may_act(state):
                 yield from (
                     f"{name}: {problem}" for problem in _of_scheduler(state.scheduler._state, sums, reserved)
                 )
 
 
-def _may_act(lease_status: LeaseStatus | None) -> bool:
-    return lease_status is None or lease_status.state == "leading"
+def may_act(state: object) -> bool:
+    """Whether it leads, or works without a lease."""
+    status = lease_status(state)
+    return status is None or status.state == "leading"
 
 
 def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
@@ -119,10 +121,10 @@ class SomebodyLeads(Checker):
     def settled(self, world: World) -> Iterable[str | Finding]:
         leaders: dict[Key, list[str]] = {}
         for process in world.engine.processes.values():
-            lease_status = _lease_status(process.state) if process.alive else None
-            if lease_status is not None:
-                leading = [lease_status.identity] if lease_status.state == "leading" else []
-                leaders.setdefault(lease_status.lease, []).extend(leading)
+            status = lease_status(process.state) if process.alive else None
+            if status is not None:
+                leading = [status.identity] if status.state == "leading" else []
+                leaders.setdefault(status.lease, []).extend(leading)
         for key, identities in leaders.items():
             lease = world.get(LEASES, key)
             holder = lookup(lease, "spec", "holderIdentity")
@@ -131,7 +133,7 @@ class SomebodyLeads(Checker):
                 yield Finding(f"{path} is held by {holder}, but {identities or 'nobody'} leads", (path,))
 
 
-def _lease_status(state: object) -> LeaseStatus | None:
+def lease_status(state: object) -> LeaseStatus | None:
     if isinstance(state, Controllers):
         return state.lease_status
     return state._station.lease_status if isinstance(state, SchedulerProcess) else None
