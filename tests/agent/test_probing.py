@@ -54,3 +54,18 @@ def test_a_probe_by_which_a_program_may_be_ended_is_tried_as_often_as_it_asks_fo
     program = Program(well_s=1.0)
     assert program.probed({"periodSeconds": 10}, eager=False, for_s=25) == [0, 10, 20]
     assert [ok for _, ok in program.told] == [False, True, True]
+
+
+class Flickering(Program):
+    """Passes every second time."""
+
+    async def try_(self, probe: Obj) -> ProbeResult:
+        self.tried_s.append(asyncio.get_running_loop().time())
+        return ProbeResult(len(self.tried_s) % 2 == 0, "")
+
+
+def test_a_failure_between_two_successes_counts_also_where_the_probe_is_tried_more_often() -> None:
+    """It must pass twice in a row, and never does."""
+    program = Flickering(well_s=0)
+    program.probed({"periodSeconds": 3, "successThreshold": 2}, eager=True, for_s=30)
+    assert all(tally.verdict is not True for tally, _ in program.told)

@@ -90,6 +90,7 @@ class Prober:
     async def _once(self, *, counts: bool) -> bool:
         probed = await self._try(self._probe)
         if not counts and not probed.ok:
+            self._tally = msgspec.structs.replace(self._tally, successes=0)
             return True
         self._tally = judge(self._tally, probed.ok, self._probe)
         goes_on = self._on_result(self._tally, probed)
