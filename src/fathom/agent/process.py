@@ -16,7 +16,8 @@ from fathom.agent.reporter import Reporter
 from fathom.agent.runtime import Runtime
 from fathom.agent.runtime_client import USED, SeamRuntime
 from fathom.agent.settings import AgentSettings
-from fathom.agent.simulated import SimulatedMachine, SimulatedRuntime
+from fathom.agent.simulated import SimulatedRuntime
+from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.client.api import Api
 from fathom.control.breaker import Guarded
 from fathom.control.decision_log import log_of

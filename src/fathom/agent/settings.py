@@ -23,8 +23,11 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     fails: int = -1  # How many of its runs fail; -1: all.
     crash_s: float = 1.0  # From its start to its crash.
     falters: int = 0  # Every n-th probe fails; 0: none.
+    # By a probe's port, its results one after the other: 'x' fails, anything else passes; later ones pass.
+    flaps: dict[str, str] = {}
     cpu_milli: int = -1  # Its usage, for metrics; -1: half of its requests.
     memory_bytes: int = -1
+    containers: dict[str, Script] = {}  # Scripts of single containers of a pod, by name, in place of this.
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):

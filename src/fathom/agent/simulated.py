@@ -10,6 +10,7 @@ agents, as real processes do: the next agent finds the runs there, or only the a
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from fathom.agent.addresses import next_address
 from fathom.agent.container_views import containers_of, ns_of
 from fathom.agent.runtime import ContainerNotStarted, ContainerRun, Exit, KeptContainer, Launch, ProbeResult
 from fathom.agent.settings import Script
+from fathom.agent.simulated_machine import MachineEvent, SimulatedMachine
 from fathom.agent.usage import ContainerUsage, NodeUsage, PodUsage
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.podresources import REQUESTS, container_amounts
@@ -49,43 +51,6 @@ def fails_at(script: Script, attempt: int) -> str:
     return script.fail if script.fails < 0 or attempt < script.fails else ""
 
 
-class SimulatedMachine:
-    """What outlives an agent: the pods that its runtime holds, and their runs."""
-
-    def __init__(self, *, keeps_containers: bool = True) -> None:
-        """`keeps_containers` False: only addresses stay, as in an agent's records on disk. Statuses do not
-        tell them all: a server that is behind may list pods without the addresses that they have."""
-        self._keeps_containers = keeps_containers
-        self.addresses: dict[str, str] = {}  # Of pods, by UID.
-        self.pods: dict[str, KeptContainer] = {}  # By UID; without runs, which `kept` adds.
-        self.runs: dict[str, ContainerRun] = {}  # Alive, by id.
-        self.last_runs: dict[str, dict[str, ContainerRun]] = {}  # By UID and container, ended or not.
-        self.ends: dict[str, tuple[int, int, int]] = {}  # By id of a run: when (monotonic), code, signal.
-        self.began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
-        self.started_twice: list[str] = []  # Containers that were started while an earlier run was alive.
-
-    def begin_agent(self) -> None:
-        """A new agent begins to run here."""
-        if not self._keeps_containers:
-            for held in (self.pods, self.runs, self.last_runs, self.ends, self.began_ns):
-                held.clear()
-
-    def kept(self, uid: str) -> KeptContainer:
-        """A pod with its runs as they are now, like the records on a real machine: a run may end before the
-        agent knows the pod, and its end is not reported again."""
-        runs = tuple(self.last_runs.get(uid, {}).values())
-        return msgspec.structs.replace(self.pods[uid], runs=runs)
-
-    def note_start(self, run: ContainerRun) -> None:
-        before = self.last_runs.get(run.uid, {}).get(run.container)
-        if before is not None and before.id in self.runs:
-            self.started_twice.append(f"{run.container} of pod {run.uid}")
-        self.note(run)
-
-    def note(self, run: ContainerRun) -> None:
-        self.last_runs.setdefault(run.uid, {})[run.container] = run
-
-
 class SimulatedRuntime:
     def __init__(
         self,
@@ -109,14 +74,15 @@ class SimulatedRuntime:
         self._pods, self._runs = self._machine.pods, self._machine.runs
         self._began_ns = self._machine.began_ns
         self._timers: dict[str, asyncio.TimerHandle] = {}  # Timers that end runs, by id.
-        self._probed: dict[str, int] = {}  # Number of probes, of runs that falter.
+        self._probed: dict[str, Counter[str]] = {}  # Number of probes, by run and port.
         self._last = ""
         self._ended: Callable[[ContainerRun], None] = lambda run: None
 
-    def _script(self, pod: Obj) -> Script:
+    def _script(self, pod: Obj, container: str) -> Script:
         owners = (str(owner.get("uid")) for owner in metadata(pod).get("ownerReferences") or ())
         known = (self._scripts[uid] for uid in (uid_of(pod), *owners) if uid in self._scripts)
-        return script_of(pod, next(known, self._default))
+        script = script_of(pod, next(known, self._default))
+        return script.containers.get(container, script)
 
     async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
         self._ended = lambda run: None  # What ended while no agent ran is in the listing.
@@ -141,6 +107,7 @@ class SimulatedRuntime:
                 self._machine.note(run)
                 if run.exit is None:
                     self._live(run, pod)
+                self._machine.tell("adopted", run)
         return self._machine.kept(uid)
 
     def _address_of(self, pod: Obj) -> str:
@@ -155,8 +122,12 @@ class SimulatedRuntime:
         return addresses[uid]
 
     async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
-        script, attempt = self._script(launch.pod), launch.attempt
+        script, attempt = self._script(launch.pod, launch.container), launch.attempt
         fail = fails_at(script, attempt)
+        asked = MachineEvent(
+            "asked", uid_of(launch.pod), launch.container, None, pod=launch.pod, attempt=attempt
+        )
+        self._machine.observe(asked)
         await asyncio.sleep(script.image_s)
         if fail == "image":
             return ContainerNotStarted("ImagePullBackOff", "the script says that the image cannot be fetched")
@@ -175,35 +146,53 @@ class SimulatedRuntime:
         run = ContainerRun(uid, launch.container, attempt, id_, now_ns, launch.crashes, image=image)
         self._machine.note_start(run)
         self._live(run, launch.pod)
+        self._machine.tell("started", run)
         return run
 
     async def signal(self, run: ContainerRun, *, kill: bool) -> None:
         if run.id not in self._runs:
             return
         pod = self._pods[run.uid].pod
+        self._machine.tell("kill" if kill else "term", run)
         if kill:
             self._end(run.id, 137, 9)
         else:
-            self._end_in(run.id, self._script(pod).stop_s, 143, 15)
+            self._end_in(run.id, self._script(pod, run.container).stop_s, 143, 15)
 
     async def probe(self, run: ContainerRun, pod: Obj, probe: Obj, *, ip: str) -> ProbeResult:
         if run.id not in self._runs:
             return ProbeResult(False, "the container is not running")
-        script = self._script(pod)
+        probed = self._probe(run, pod, probe)
+        self._machine.observe(
+            MachineEvent("probed", run.uid, run.container, run, pod=pod, probe=probe, ok=probed.ok)
+        )
+        return probed
+
+    def _probe(self, run: ContainerRun, pod: Obj, probe: Obj) -> ProbeResult:
+        script = self._script(pod, run.container)
         if probe.get("hook"):
             return ProbeResult(True)
         if fails_at(script, run.attempt) in {"readiness", "liveness"}:
             return ProbeResult(False, "the script says that this probe fails")
         if self._clock.monotonic_ns() < self._began_ns[run.id] + script.ready_s * SECOND_NS:
             return ProbeResult(False, "connection refused")
-        if script.falters and self._falters(run.id, script.falters):
+        if script.falters and self._count(run.id, "") % script.falters == 0:
             return ProbeResult(False, "the script says that every n-th probe fails")
+        if script.flaps and self._fails_now(run, script, _port_of(probe)):
+            return ProbeResult(False, "the script says that this probe fails this time")
         # In a fork, probing all pods for ever would be most of its work.
-        return ProbeResult(True, final=self._takes_over and not script.falters)
+        return ProbeResult(True, final=self._takes_over and not script.falters and not script.flaps)
 
-    def _falters(self, id_: str, every: int) -> bool:
-        self._probed[id_] = self._probed.get(id_, 0) + 1
-        return self._probed[id_] % every == 0
+    def _fails_now(self, run: ContainerRun, script: Script, port: str) -> bool:
+        if 0 <= script.fails <= run.attempt:
+            return False
+        number = self._count(run.id, port) - 1
+        return script.flaps.get(port, "")[number : number + 1] == "x"
+
+    def _count(self, id_: str, port: str) -> int:
+        counts = self._probed.setdefault(id_, Counter())
+        counts[port] += 1
+        return counts[port]
 
     async def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
@@ -228,7 +217,7 @@ class SimulatedRuntime:
         return NodeUsage(node, self._clock.now_ns(), window_ns, cpu_nano, memory, tuple(pods))
 
     def _container_usage(self, pod: Obj, name: str) -> ContainerUsage:
-        script = self._script(pod)
+        script = self._script(pod, name)
         container = next((candidate.spec for candidate in containers_of(pod) if candidate.name == name), {})
         requests = container_amounts(container, REQUESTS)
         cpu = script.cpu_milli if script.cpu_milli >= 0 else requests.get("cpu", of_milli(10)).milli // 2
@@ -241,7 +230,7 @@ class SimulatedRuntime:
 
     def _live(self, run: ContainerRun, pod: Obj) -> None:
         self._runs[run.id] = run
-        script = self._script(pod)
+        script = self._script(pod, run.container)
         age_s = max(0.0, (self._clock.now_ns() - run.started_ns) / SECOND_NS)
         self._began_ns[run.id] = self._clock.monotonic_ns() - round(age_s * SECOND_NS)
         if fails_at(script, run.attempt) == "crash":
@@ -267,7 +256,12 @@ class SimulatedRuntime:
         if run is not None:
             ended = msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal))
             self._machine.note(ended)
+            self._machine.tell("ended", ended)
             self._ended(ended)
+
+
+def _port_of(probe: Obj) -> str:
+    return str(lookup(probe, "tcpSocket", "port") or lookup(probe, "httpGet", "port") or "")
 
 
 def _reported(pod: Obj, scheme: str) -> list[ContainerRun]:
