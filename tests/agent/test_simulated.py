@@ -11,7 +11,7 @@ from tests.agent.objects import container
 from tests.sim.small import passes, story
 
 from fathom.agent.process import begin
-from fathom.agent.simulated import SimulatedMachine
+from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup, uid_of
@@ -185,6 +185,27 @@ def test_a_container_that_ends_before_the_next_agent_knows_that_its_pod_is_gone_
         await world.until(lambda: not machine.pods, within_s=60, what="nothing is left of the pod")
 
     passes(story(tale, processes=("agent",)), [UNSEEN_PODS])
+
+
+def test_a_pod_that_is_removed_by_force_while_it_is_being_deleted_does_not_run_on_for_its_grace_period() -> (
+    None
+):
+    async def tale(world: World) -> None:
+        machine = SimulatedMachine()
+        agent(world, machine)
+        pod = bound("web", script={"stop_s": 10_000})
+        pod["spec"]["terminationGracePeriodSeconds"] = 600
+        await world.apply(PODS, pod)
+        await world.until(lambda: ready(world, "web"), within_s=20, what="ready")
+        await world.api.delete(PODS, "default", "web", uid=uid_of(pod_of(world, "web")))
+        await world.sleep(5)
+        assert len(machine.runs) == 1
+        await world.api.delete(PODS, "default", "web", uid=uid_of(pod_of(world, "web")), grace_s=0)
+        await world.sleep(5)
+        assert not machine.runs
+        assert not machine.pods
+
+    passes(story(tale, processes=("agent",)))
 
 
 def _first(world: World, name: str) -> Obj:

@@ -74,7 +74,8 @@ def plan_pod(
     deleted_ns: int | None = None,
 ) -> PodPlan:
     """`orphan`: the pod is gone from the API. `heard_ns`: when the API server last answered. `deleted_ns`:
-    when the grace period of a pod that is being deleted ends, by the agent's clock; None: as the pod says."""
+    when the grace period of an orphan or of a pod that is being deleted ends, by the agent's clock; None: as
+    the pod says."""
     views = with_stale(pod, views)
     ending = _ending(pod, views, now_ns, orphan=orphan, deleted_ns=deleted_ns)
     if ending is not None:
@@ -134,6 +135,10 @@ def _active_until_ns(pod: Obj) -> int | None:
 # Ending.
 
 
+def orphan_grace_s(pod: Obj) -> int:
+    return min(ORPHAN_GRACE_S, grace_s(pod))
+
+
 def is_ending(pod: Obj, views: Views, *, now_ns: int, orphan: bool) -> bool:
     """Whether all containers of the pod must stop."""
     return _ending(pod, views, now_ns, orphan=orphan) is not None
@@ -143,12 +148,12 @@ def _ending(
     pod: Obj, views: Views, now_ns: int, *, orphan: bool, deleted_ns: int | None = None
 ) -> tuple[int, str] | None:
     """When all containers of the pod are killed, and why they must stop; None: the pod goes on."""
+    if orphan:  # Also one that was being deleted: whoever removed it did not want to wait any longer.
+        gone_ns = now_ns + orphan_grace_s(pod) * SECOND_NS
+        return gone_ns if deleted_ns is None else deleted_ns, "the pod no longer exists in the API"
     ends_ns = deletion_ns(pod)
     if ends_ns is not None:
         return ends_ns if deleted_ns is None else deleted_ns, "the pod is being deleted"
-    if orphan:
-        wait_s = min(ORPHAN_GRACE_S, grace_s(pod))
-        return now_ns + wait_s * SECOND_NS, "the pod no longer exists in the API"
     if phase_at_end(pod, views, now_ns=now_ns):
         return now_ns + grace_s(pod) * SECOND_NS, "the pod has ended"
     return None

@@ -23,6 +23,7 @@ from fathom.agent.plan import (
     StartContainer,
     StopContainer,
     is_ending,
+    orphan_grace_s,
     plan_pod,
     start_ns,
 )
@@ -195,10 +196,12 @@ class PodWorker:
     def _grace_ends_ns(self) -> int | None:
         """When the grace period of a pod being deleted ends, counted from when we learned of it: the server's
         clock may differ, and either may be set. A shorter grace period counts from when we learned of
-        that."""
+        that, and that of an orphan from when we learned that the pod is gone."""
         meta = metadata(self.pod)
         grace_s, now_ns = meta.get("deletionGracePeriodSeconds"), self._around.clock.monotonic_ns()
-        if not meta.get("deletionTimestamp") or not isinstance(grace_s, int):
+        if self.orphan:
+            grace_s = orphan_grace_s(self.pod)
+        elif not meta.get("deletionTimestamp") or not isinstance(grace_s, int):
             return None
         if self._grace_s is None or grace_s < self._grace_s:
             ends_ns = now_ns + grace_s * SECOND_NS
