@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fathom.agent.process import Agent
-from fathom.agent.simulated import SimulatedMachine, SimulatedRuntime
+from fathom.agent.simulated import SimulatedRuntime
+from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
@@ -66,7 +67,14 @@ class InitComesFirst(Checker):
         )
         if change.new is None or not init_statuses:
             return None
-        waited = [status for status in init_statuses if not _prepares_no_more(status)]
+        if any(_has_begun(status) for status in lookup(change.old, "status", "containerStatuses") or ()):
+            return None  # From then on, a sidecar may end and start again beside the others.
+        sidecars = _sidecars(change.new)
+        waited = [
+            status
+            for status in init_statuses
+            if not _prepares_no_more(status, is_sidecar=status.get("name") in sidecars)
+        ]
         begun = [
             status for status in lookup(change.new, "status", "containerStatuses") or () if _has_begun(status)
         ]
@@ -75,9 +83,21 @@ class InitComesFirst(Checker):
         return None
 
 
-def _prepares_no_more(status: Obj) -> bool:
-    """The init container succeeded; or is a sidecar that has started, and goes on running."""
-    return lookup(status, "state", "terminated", "exitCode") == 0 or bool(status.get("started"))
+def _sidecars(pod: Obj) -> set[str]:
+    first = lookup(pod, "spec", "initContainers") or ()
+    return {container["name"] for container in first if container.get("restartPolicy") == "Always"}
+
+
+def _prepares_no_more(status: Obj, *, is_sidecar: bool) -> bool:
+    """The init container succeeded; or is a sidecar that has started, and goes on running, or has ended
+    since: `containers_by_the_rules` judges when it had started."""
+    if is_sidecar:
+        return bool(status.get("started") or status.get("restartCount") or _has_ended(status))
+    return bool(lookup(status, "state", "terminated", "exitCode") == 0)
+
+
+def _has_ended(status: Obj) -> bool:
+    return bool(lookup(status, "state", "terminated") or lookup(status, "lastState", "terminated"))
 
 
 def _has_begun(status: Obj) -> bool:
@@ -188,7 +208,11 @@ def _differences(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:
             yield f"still has pod {key_of(kept.pod).name} ({uid}), which was deleted"
     running = {(container_run.uid, container_run.container) for container_run in runtime._runs.values()}
     reported = {
-        (uid_of(pod), name) for pod in bound for name, (_, runs) in _container_states(pod).items() if runs
+        (uid_of(pod), str(status.get("name")))
+        for pod in bound
+        for field in ("initContainerStatuses", "containerStatuses")
+        for status in lookup(pod, "status", field) or ()
+        if lookup(status, "state", "running")
     }
     for uid, container in sorted(running - reported):
         yield f"runs {container} of pod {pod_names.get(uid, uid)}, but its status does not say so"

@@ -75,6 +75,7 @@ from fathom.sim.scenarios import (
     runbooks,
     scheduling,
     serving,
+    sorts_of_pods,
     stale_runbooks,
     surviving,
     tainting,
@@ -156,6 +157,7 @@ MODULES = (
     unclear_answers,
     many_objects,
     apart,
+    sorts_of_pods,
 )
 
 

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any
 
 from fathom.agent.process import begin as begin_agent
-from fathom.agent.simulated import SimulatedMachine
+from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.control.lease import Timing
 from fathom.control.process import Controller
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key
 from fathom.model.resources import LEASES
+from fathom.sim.checkers.containers_by_the_rules import observed
 from fathom.sim.scenarios.simulated_nodes import NodeTroubles, SimulatedNodesWith
 from fathom.sim.world.controllers import nudge, run_controllers, shuffle
 from fathom.sim.world.faults import MAKERS
@@ -75,7 +76,8 @@ def run_managers_and_agents(
 def run_agent(world: World, node: str, *, server: int = 1, **options: Any) -> None:
     """The real agent of a node. Its containers end with it, as far as no status says otherwise. Which
     addresses its pods have is kept, as a real agent keeps it on disk."""
-    begin = partial(begin_agent, machine=SimulatedMachine(keeps_containers=False))
+    machine = SimulatedMachine(keeps_containers=False, observe=observed(world, node))
+    begin = partial(begin_agent, machine=machine)
     world.process(
         node, begin, server=server, account=node_user(node), node=node, driver="simulated", **options
     )

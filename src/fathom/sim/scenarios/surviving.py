@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from fathom.agent.process import begin as begin_agent
-from fathom.agent.simulated import SimulatedMachine
+from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.resources import NODES, PODS
 from fathom.seams.process import Entry
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.containers import NothingIsStartedTwice
+from fathom.sim.checkers.containers_by_the_rules import observed
 from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import all_but
@@ -58,7 +59,7 @@ class RunningPodsAreKept(Checker):
 async def containers_outlive_their_agent(world: World) -> None:
     """An agent crashes and stops again and again while its pods start, run, end and are deleted, and its node
     loses a label that they asked for: each container runs once at a time, and no restart ends a pod."""
-    machine = SimulatedMachine()
+    machine = SimulatedMachine(observe=observed(world, AGENT))
     for checker in (NothingIsStartedTwice({AGENT: machine}), RunningPodsAreKept(), *at_rest(AGENT)):
         world.add_checker(checker)
     await _start_agent(world, partial(begin_agent, machine=machine))
