@@ -83,6 +83,7 @@ from fathom.sim.scenarios import (
     unclear_answers,
     unwell,
     waking,
+    watched_runs,
     workloads,
 )
 from fathom.sim.scenarios.staff import AGENT
@@ -158,6 +159,7 @@ MODULES = (
     many_objects,
     apart,
     sorts_of_pods,
+    watched_runs,
 )
 
 

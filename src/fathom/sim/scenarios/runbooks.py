@@ -17,7 +17,9 @@ from fathom.model.body import decode_json
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.resources import DEPLOYMENTS
+from fathom.model.times import SECOND_NS
 from fathom.seams.process import Inside
+from fathom.sim.checkers.runs import of_runs
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.staff import QUIET_S, all_but
 from fathom.sim.world.fault_menu import Menu
@@ -73,7 +75,7 @@ CONTENT = msgspec.convert(
 
 class Operator:
     """Goes on with the run whenever nobody else seems to, and sometimes although somebody does. Aborts it if
-    the options say so."""
+    the options say so; and looks when everybody looks, if they say that."""
 
     def __init__(self, inside: Inside) -> None:
         self._api = Api(inside.seam, headers=(("user-agent", "fathom"),))
@@ -81,11 +83,17 @@ class Operator:
         self._clock = inside.outside.clock
         self._me = f"{inside.options['who']}-{inside.incarnation}"
         self._aborts = bool(inside.options["aborts"])
+        self._at_once = bool(inside.options.get("at_once"))
         inside.domain.create_task(self._work())
 
     async def _work(self) -> None:
         while not await self._looked():  # noqa: ASYNC110 - a person looks now and then
-            await asyncio.sleep(LOOK_S * (0.5 + self._rng.random()))
+            await asyncio.sleep(self._wait_s())
+
+    def _wait_s(self) -> float:
+        if self._at_once:  # On the minute, as after a call.
+            return LOOK_S - self._clock.now_ns() / SECOND_NS % LOOK_S
+        return LOOK_S * (0.5 + self._rng.random())
 
     async def _looked(self) -> bool:
         """Whether nothing is left to do."""
@@ -177,7 +185,7 @@ def _holder(run: Obj | None) -> tuple[int, int]:
 
 
 def checkers() -> Sequence[Checker]:
-    return [StepsOnce(), OneHolderAtATime()]
+    return [StepsOnce(), OneHolderAtATime(), *of_runs()]
 
 
 @scenario(

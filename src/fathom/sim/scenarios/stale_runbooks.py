@@ -13,6 +13,7 @@ from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.shape import API_VERSION
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.times import SECOND_NS, moment_ns, timestamp
+from fathom.sim.checkers.runs import of_runs
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.runbooks import AGENT, OPERATORS, RUN, Operator, StepsOnce
 from fathom.sim.scenarios.staff import QUIET_S, all_but
@@ -110,7 +111,7 @@ class UnknownNeverPasses(Checker):
 
 
 def checkers() -> Sequence[Checker]:
-    return [StepsOnce(), UnknownNeverPasses()]
+    return [StepsOnce(), UnknownNeverPasses(), *of_runs()]
 
 
 @scenario(
@@ -240,12 +241,16 @@ class SucceedsOnlyIfItHeld(Checker):
         )
 
 
-@scenario(Menu(processes=OPERATORS), scripted=ASLEEP, checkers=lambda: [StepsOnce(), SucceedsOnlyIfItHeld()])
+@scenario(
+    Menu(processes=OPERATORS),
+    scripted=ASLEEP,
+    checkers=lambda: [StepsOnce(), SucceedsOnlyIfItHeld(), *of_runs()],
+)
 async def nobody_looked_for_a_while(world: World) -> None:
     """The machine of who carries out a run sleeps, and meanwhile its postcondition does not hold: when it is
     awake, the time for which it must hold begins anew."""
     await world.apply(CONFIG_MAPS, {"metadata": {"name": SIGNAL}, "data": {"lag": "low"}})
-    await _make_run(world, LASTING)
+    await make_run(world, LASTING)
     world.process(OPERATORS[0], Operator, who=OPERATORS[0], aborts=False)
     await world.sleep(30.0 - world.now_s)
     for lag in ("high", "low"):
@@ -258,7 +263,7 @@ async def nobody_looked_for_a_while(world: World) -> None:
     )
 
 
-async def _make_run(world: World, content: RunbookSpec) -> None:
+async def make_run(world: World, content: RunbookSpec) -> None:
     pinned = {"name": "book", "source": "cluster", "version": 1, "hash": spec_hash(content)}
     spec = {"runbook": pinned, "content": msgspec.json.decode(msgspec.json.encode(content))}
     kind = runbook_run.DEFINITION.kind
