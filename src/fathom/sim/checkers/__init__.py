@@ -31,6 +31,7 @@ from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
 from fathom.sim.checkers.finished_work import ListedBeforeLetGo
+from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
@@ -95,6 +96,7 @@ def at_home() -> list[Checker]:
         WritesAreDeclared(),
         ReadsAreDeclared(),
         StatusesMatchObjects(),
+        GatewayFollowsObjects(),
         RecordsAreTrue(),
         OwnDeletesAreKnown(),
         EveryWriteHasItsDecision(),

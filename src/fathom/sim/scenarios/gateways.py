@@ -10,12 +10,13 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.gateway.controller import ROUTES, Gateway
 from fathom.gateway.controller import begin as begin_gateway
 from fathom.model import accounts
-from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.resources import REPLICA_SETS, SERVICES
+from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.resources import NODES, REPLICA_SETS, SERVICES
 from fathom.model.user import User
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.gateway_table import LABELS as PLACE_LABELS
 from fathom.sim.scenarios.foreign_conditions import mark
-from fathom.sim.scenarios.objects import replica_set
+from fathom.sim.scenarios.objects import node, replica_set, template
 from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.staff import (
     AGENT,
@@ -144,4 +145,103 @@ async def gateway_among_others(world: World) -> None:
     await come_to_rest(world, troubles)
 
 
-SCENARIOS: tuple[Scenario, ...] = (gateway_follows, gateway_among_others)
+# What a route may send to; not all of it is there.
+PLACES = {
+    "zone": ("zone-a", "zone-b", "zone-c"),
+    "region": ("north", "south"),
+    "pool": ("large", "small"),
+}
+NODES_OF = {
+    "node-1": {"zone": "zone-a", "region": "north", "pool": "large"},
+    "node-2": {"zone": "zone-b", "region": "north"},
+    "node-3": {"zone": "zone-b", "region": "south", "pool": "small"},
+}
+NAMES = ("web", "api", "shop")  # Of Services, and of routes. Nobody has pods for the last one.
+
+
+@scenario(
+    Menu(
+        processes=(GATEWAY, *MANAGERS),
+        kinds=("/endpointslices", "/services", "/trafficroutes", "/nodes"),
+        seconds=25,
+        most=6,
+        without=("skew",),
+    ),
+    checkers=at_home,
+    scale=20,
+)
+async def routes_of_several(world: World) -> None:
+    """Several routes are about one Service, they come and go, and so do Services and nodes; Services have
+    several ports, and some keep their clients: in the end each Service is routed as its oldest route says,
+    and each route says whether it is in force."""
+    troubles = run_managers_and_agents(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
+    world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
+    changes = (_change_pods, _change_service, _change_route, _change_route, _change_node)
+    for name in NODES_OF:
+        await world.apply(NODES, _node_at(name))
+    for name in WORKLOADS:
+        await world.apply(SERVICES, service(name))
+        await _change_pods(world)
+    for _ in range(world.scale):
+        await world.sleep(1.5 * world.rng.random())
+        await world.rng.choice(changes)(world)
+    await come_to_rest(world, troubles)
+
+
+async def _change_pods(world: World) -> None:
+    name, on = world.rng.choice(WORKLOADS), world.rng.choice(tuple(NODES_OF))
+    pods = replica_set(name, world.rng.randrange(0, 3))
+    pods["metadata"]["name"] = f"{name}-{on}"
+    pods["spec"]["selector"] = {"matchLabels": {"app": name, "on": on}}
+    pods["spec"]["template"] = template(name, node=on, on=on)
+    await world.apply(REPLICA_SETS, pods)
+
+
+async def _change_service(world: World) -> None:
+    name = world.rng.choice(NAMES)
+    if world.get(SERVICES.name, Key("default", name)) is not None and world.rng.random() < 0.4:
+        await world.delete(SERVICES, name)
+        return
+    obj = service(name)
+    obj["spec"]["ports"] = [{"name": "http", "port": 80}, {"name": "metrics", "port": 9090}]
+    obj["spec"] |= {
+        "type": world.rng.choice(("ClusterIP", "NodePort")),
+        "sessionAffinity": world.rng.choice(("None", "ClientIP")),
+    }
+    await world.apply(SERVICES, obj)
+
+
+async def _change_route(world: World) -> None:
+    """Its name says nothing about which Service it is for, or it has the name of a Service."""
+    rng = world.rng
+    name = rng.choice((*NAMES, "first", "second", "third"))
+    if world.get(ROUTES.name, Key("default", name)) is not None and rng.random() < 0.4:
+        await world.delete(ROUTES, name)
+        return
+    kinds = rng.sample(tuple(PLACES), rng.randrange(1, 3))
+    entries = [
+        {kind: rng.choice(PLACES[kind]), "weight": rng.choice((10, 90) if kind == kinds[0] else (0, 10))}
+        for kind in kinds
+    ]
+    about = rng.choice(({"service": rng.choice(NAMES)}, {"workload": f"deployment/{rng.choice(NAMES)}"}))
+    obj = route(name, 1)
+    obj["spec"] = {"service": None, "workload": None, **about, "routes": entries}
+    await world.apply(ROUTES, obj)
+
+
+async def _change_node(world: World) -> None:
+    """It gets another label; new ones also where the pods are."""
+    name = world.rng.choice(tuple(NODES_OF))
+    obj = _node_at(name)
+    kind = world.rng.choice(tuple(PLACES))
+    obj["metadata"]["labels"][PLACE_LABELS[kind]] = world.rng.choice(PLACES[kind])
+    await world.apply(NODES, obj)
+
+
+def _node_at(name: str) -> Obj:
+    obj = node(name)
+    obj["metadata"]["labels"] |= {PLACE_LABELS[kind]: place for kind, place in NODES_OF[name].items()}
+    return obj
+
+
+SCENARIOS: tuple[Scenario, ...] = (gateway_follows, gateway_among_others, routes_of_several)
