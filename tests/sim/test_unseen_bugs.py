@@ -91,6 +91,7 @@ FOUND = {
     "removed_within_its_grace": "agents-alone",
     "reservation_not_renewed": "reserved-for-long",
     "restarts_without_a_pause": "agents-alone",
+    "rollout_step_keeps_old_activation": "policy-rollout-by-two-schedulers",
     "route_status_from_an_old_view": "gateway-among-others",
     "routes_to_the_unready": "gateway-among-others",
     "runbook_deletes_the_namesake": "runs-are-watched",

@@ -43,6 +43,7 @@ from fathom.sim.checkers.objects import (
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.placements import PlacementsKeepTheRules
+from fathom.sim.checkers.policy_rollouts import RolloutStepsAreSeen
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
@@ -83,6 +84,7 @@ def at_home() -> list[Checker]:
         UnreadyPodsGoAsRead(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
+        RolloutStepsAreSeen(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
         BornInALivingNamespace(),
