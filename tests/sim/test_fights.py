@@ -26,6 +26,12 @@ def test_actors_who_delete_and_create_in_turn_are_named_whatever_their_period(se
     assert tell(story, plan_of(story, str(seed))).violation is None
 
 
+@pytest.mark.parametrize("seed", [0, 2, 11])
+def test_a_fight_that_ends_while_its_server_is_down_is_not_reported_for_ever(seed: int) -> None:
+    story = SCENARIOS["a-fight-ends-while-its-server-is-down"]
+    assert tell(story, plan_of(story, str(seed))).violation is None
+
+
 def test_an_autoscaler_that_oscillates_is_named() -> None:
     story = SCENARIOS["autoscaler-oscillates"]
     assert tell(story, plan_of(story, "1")).violation is None

@@ -8,6 +8,7 @@ Event about the object, and a condition of the ComponentSignals `field-fights`, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import zlib
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from fathom.explain.coupling.fight_texts import (
     shared_list,
 )
 from fathom.explain.coupling.fights import (
+    LIMITS,
     NEVER_WATCHED,
     FieldChange,
     Fight,
@@ -52,6 +54,8 @@ SIGNALS = "/apis/fathom.dev/v1alpha1/componentsignals"
 RESOURCE = "componentsignals.fathom.dev"
 NAME = "field-fights"
 EVERY_S = 5.0
+# A server that has just started names a fight that goes on before this is over.
+LOOK_S = LIMITS.window_s
 WAITING_MAX = 100  # Fights whose Event is not written yet.
 UPDATES = WakeCause("event", "committed updates")
 NUMBERS = frozenset({bool, int, float})
@@ -112,9 +116,12 @@ class FieldFights:
             self._news.set()
 
     async def run(self) -> None:
-        """Reports for ever. A report that fails is made again with the next one."""
+        """Reports for ever. A report that fails is made again with the next one. Also without news: another
+        server, or this one before it restarted, may have reported a fight that nobody sees any more."""
         while True:
-            await self._news.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._news.wait()
             self._news.clear()
             if await self._report():
                 asyncio.get_running_loop().call_later(EVERY_S, self._news.set)

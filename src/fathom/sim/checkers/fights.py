@@ -3,9 +3,11 @@ servers; without one it is off, because most scenarios only pay for it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fathom.explain.coupling.fight_texts import REASONS
 from fathom.model.objects import Obj, lookup
-from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.world import World
 
 EVENTS = "events"
@@ -17,12 +19,20 @@ def is_fight(event: Obj) -> bool:
 
 
 class FightsAreWatched(Checker):
-    """Judges nothing: the scenario waits for what is named."""
+    """At rest nobody fights, and no condition says that somebody does. What is named meanwhile, the scenario
+    waits for."""
 
-    name = "fights are watched"
+    name = "no fight is reported when settled"
+    patience_s = 240.0  # An API server looks at what others have reported every minute and a half.
 
     def begin(self, world: World) -> None:
         world.engine.detect_fights = True
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for signals in world.list("componentsignals.fathom.dev"):
+            for condition in lookup(signals, "status", "conditions") or ():
+                if condition.get("type") in REASONS and condition.get("status") == "True":
+                    yield f"{condition['type']} is True, and nothing is written: {condition.get('message')}"
 
 
 class NoFightIsNamed(FightsAreWatched):

@@ -129,6 +129,38 @@ async def two_writers(world: World) -> None:
     )
 
 
+@scenario(Menu(processes=RIVALS, most=0), servers=2, checkers=watched, timed=True)
+async def a_fight_ends_while_its_server_is_down(world: World) -> None:
+    """Two actors write one field back and forth, behind one API server or each behind its own. When the fight
+    has been reported, servers crash, and the fight ends before they are back, or a while later: in the end no
+    condition says that it goes on."""
+    await world.apply(DEPLOYMENTS, deployment("web", 2))
+    await world.apply(SERVICE.resource, service("web"))
+    await world.apply(CONFIG_MAP.resource, {"metadata": {"name": "settings"}, "data": {"mode": "x"}})
+    await world.apply(NODE.resource, {"metadata": {"name": "node-1"}, "spec": {}})
+    resource, name, field, patches = world.rng.choice(CONTESTS)
+    period_s = world.rng.uniform(1.0, 10.0)
+    first = world.rng.choice((1, 2))
+    second = world.rng.choice((1, 2))
+    world.process(RIVALS[0], rival(resource, name, patches[0], period_s), server=first)
+    await world.sleep(period_s * world.rng.uniform(0.2, 0.8))
+    world.process(RIVALS[1], rival(resource, name, patches[1], period_s), server=second)
+    await world.until(
+        lambda: "True" in [condition(world, form) for form in REASONS],
+        within_s=2 * NAMED_WITHIN_S,
+        what=f"the fight over {field} every {period_s:.1f} s is reported",
+    )
+    await world.sleep(10 * world.rng.random())
+    down = world.rng.choice((("api-1",), ("api-2",), ("api-1", "api-2")))
+    for server in down:
+        world.crash(server, restart_after_s=40 * world.rng.random())
+    await world.sleep(world.rng.choice((0, 0, 10, 60)))
+    for each in RIVALS:
+        world.kill(each)
+    await world.sleep(60)
+    await world.settle(quiet_s=OVER_WITHIN_S, within_s=900)
+
+
 class Keeper:
     """Creates an object whenever there is none, every so often."""
 
@@ -310,6 +342,7 @@ def condition(world: World, form: str) -> str:
 
 SCENARIOS: tuple[Scenario, ...] = (
     two_writers,
+    a_fight_ends_while_its_server_is_down,
     deleted_and_created_in_turn,
     autoscaler_oscillates,
     busy_but_well,
