@@ -52,6 +52,7 @@ FOUND = {
     "expired_a_minute_early": "reserved-for-long",
     "failure_replaces_conditions": "foreign-conditions",
     "finished_pod_counts_after_relist": "a-scheduler-leads-again",
+    "fight_of_an_earlier_server_stays": "a-fight-ends-while-its-server-is-down",
     "grows_before_it_settles": "asked-for-and-not-yet-made",
     "held_for_a_namesake": "reserved-for-a-namesake",
     "held_while_nobody_looked": "nobody-looked-for-a-while",
