@@ -68,6 +68,7 @@ FOUND = {
     "left_in_hand": "a-scheduler-leads-again",
     "left_the_selection_unheard": "read-from-long-ago",
     "let_go_while_it_runs": "agents-alone",
+    "namesake_of_victim_is_marked": "victims-are-replaced",
     "namesakes_are_one": "informer-relists",
     "never_heard_again": "stopped-while-unheard",
     "new_leader_heals_the_dead": "led-anew-while-a-node-is-dead",

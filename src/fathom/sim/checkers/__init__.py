@@ -30,6 +30,7 @@ from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHa
 from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
+from fathom.sim.checkers.evicted_pods import VictimsAreMarked
 from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
@@ -66,6 +67,7 @@ def at_home() -> list[Checker]:
         TablesEqualNewOnes(),
         PlacementsKeepTheRules(),
         EvictionsAreAllowed(),
+        VictimsAreMarked(),
         RestartsAreCounted(),
         RejectedForWantOfRoom(),
         AddressesAreApart(),

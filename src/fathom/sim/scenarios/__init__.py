@@ -68,6 +68,7 @@ from fathom.sim.scenarios import (
     reading,
     recovering,
     refusals,
+    replaced_victims,
     replicas,
     reservations,
     returning,
@@ -160,6 +161,7 @@ MODULES = (
     apart,
     sorts_of_pods,
     watched_runs,
+    replaced_victims,
 )
 
 
