@@ -55,6 +55,7 @@ REQUESTS = "needs whole requests; the audit log has no bodies"
 ANSWERS = "needs the answers, which nothing keeps"
 TIMES = "needs the time between commits; only their arrival here is known"
 WRITERS = "needs the writer of every commit; a killed server loses the end of its audit log"
+ORDER = "needs each decision before its commits; journals are read when the run is over"
 FORKS = "runs forks of the simulated world"
 
 # Of `at_home()`, the checkers of every scenario of fathom's own, by name.
@@ -65,6 +66,8 @@ NOT_JUDGED: dict[str, str] = {
     "exactly one replica leads when settled": MEMORY,
     "API servers' caches equal the store when settled": MEMORY,
     "no decision deletes again what its maker has deleted": MEMORY,
+    "the gateway's table and routes' statuses match the objects when settled": MEMORY,
+    "a step of a policy rollout is over only when all schedulers have seen it": MEMORY,
     "a delete names the object's UID": REQUESTS,
     "no eviction beyond its budget": REQUESTS,
     "no process undoes another's condition": REQUESTS,
@@ -78,9 +81,11 @@ NOT_JUDGED: dict[str, str] = {
     "restarts are spaced": TIMES,
     "a status is not rewritten only for the numbers in its messages": TIMES,
     "a lease is taken over only after it expires": TIMES,
+    "a pod is rejected only where it does not fit": TIMES,
     "no actor removes another's condition": WRITERS,
     "a condition is not replaced by one about an older generation": WRITERS,
     "only objects without owners are garbage-collected": WRITERS,
+    "only the victims of a preemption are marked": ORDER,
     "the change that why proposes for a waiting pod admits it": FORKS,
 }
 
