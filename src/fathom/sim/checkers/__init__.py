@@ -49,8 +49,8 @@ from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
-from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.rejections import RejectedForWantOfRoom
+from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
