@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controllers.making import at
+from tests.controllers.making import NOW, at
 from tests.controllers.test_plan_jobs import job, lines, planned, said, statuses, worker
 
 from fathom.controllers.job.completion_indexes import INDEX
 from fathom.controllers.job.plan_counts import tally
+from fathom.controllers.job.plan_failure_policy import FAILURES, job_failure_message
 from fathom.model.objects import Obj
 
 MET = {"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy"}
@@ -124,3 +125,40 @@ def test_a_failure_beyond_the_indexes_that_are_wanted_is_not_counted() -> None:
     owner = indexed(completions=2)
     found = tally(owner, [numbered(owner, 5, "Failed")])
     assert (found.failed_in_all, [pod["metadata"]["name"] for pod in found.to_release]) == (0, ["sum-5-0"])
+
+
+# What is suspended, or made smaller.
+
+
+def given_up(owner: Obj, index: int, phase: str = "Running") -> Obj:
+    """A pod that the Job deleted because it is suspended: it is on its way out, and no longer tracked."""
+    pod = numbered(owner, index, phase)
+    pod["metadata"] |= {"deletionTimestamp": at(30), "finalizers": []}
+    return pod
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_an_index_whose_pod_was_given_up_has_not_failed(phase: str) -> None:
+    owner = indexed({"completedIndexes": "0"}, backoffLimitPerIndex=0, suspend=True)
+    assert tally(owner, [given_up(owner, 1, phase), given_up(owner, 2, phase)]).failed_indexes == ()
+
+
+def test_the_next_pod_of_an_index_does_not_count_the_one_that_was_given_up() -> None:
+    owner = indexed({"startTime": at(-60)}, completions=1, parallelism=1, backoffLimitPerIndex=1)
+    (create,) = planned(owner, given_up(owner, 0)).creates
+    assert create.obj["metadata"]["annotations"][FAILURES] == "0"
+
+
+def test_a_pod_that_was_given_up_does_not_fail_the_job_by_its_exit_code() -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
+    owner = indexed(podFailurePolicy={"rules": [rule]}, podReplacementPolicy="Failed", suspend=True)
+    pod = given_up(owner, 0, "Failed")
+    pod["status"]["containerStatuses"] = [{"name": "main", "state": {"terminated": {"exitCode": 143}}}]
+    assert job_failure_message(owner, [pod]) == ""
+
+
+def test_a_job_that_ends_while_it_is_suspended_has_a_start() -> None:
+    owner = job({"conditions": [FAILING]}, suspend=True)
+    (status,) = statuses(planned(owner))
+    assert status["startTime"] == NOW
+    assert said(status)["Failed"] == ("True", "DeadlineExceeded")

@@ -254,6 +254,8 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, 
     if not counts["active"] and not counts["terminating"]:
         last = COMPLETE if verdict.well else FAILED
         status["conditions"] = _with_condition(conditions, last, "True", verdict, now=now)
+        # API servers refuse a finished Job without a start; one that is suspended has none.
+        status["startTime"] = lookup(job, "status", "startTime") or now
         if verdict.well:
             status["completionTime"] = _completed(job, now)
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)

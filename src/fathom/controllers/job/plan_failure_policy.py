@@ -13,10 +13,12 @@ from typing import Literal
 
 import msgspec
 
+from fathom.control.ownership import has_finalizer
 from fathom.controllers.job.completion_indexes import index_of, is_indexed, number_of, parse_indexes
 from fathom.controllers.pod_states import FAILED, SUCCEEDED, phase_of
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -56,6 +58,12 @@ def is_failing(job: Obj) -> bool:
 
 def is_target(condition: Obj) -> bool:
     return condition.get("type") in {CRITERIA_MET, FAILURE_TARGET} and condition.get("status") == "True"
+
+
+def was_given_up(pod: Obj) -> bool:
+    """We deleted it because the Job is suspended, or runs fewer pods: it has not failed, however it ends. A
+    pod that somebody else deleted keeps its finalizer until it is counted, and its index has another pod."""
+    return is_deleting(pod) and not has_finalizer(pod, JOB_TRACKING_FINALIZER)
 
 
 # The rule that applies to a failed pod.
@@ -107,7 +115,7 @@ def job_failure_message(job: Obj, pods: Sequence[Obj]) -> str:
     """The message of the rule by which one of its pods fails the Job; '' if none does."""
     if not lookup(job, "spec", "podFailurePolicy"):
         return ""
-    verdicts = (failure_verdict(job, pod) for pod in pods if has_failed(pod, job))
+    verdicts = (failure_verdict(job, pod) for pod in pods if has_failed(pod, job) and not was_given_up(pod))
     return next((outcome.message for outcome in verdicts if outcome.action == "FailJob"), "")
 
 
@@ -129,7 +137,7 @@ def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
         index = index_of(pod)
         if index is None or not has_failed(pod, job) or (has_target(job) and is_deleting(pod)):
             continue  # A pod that we deleted because the Job is over may have ended either way.
-        if _fails_index(job, pod, limit):
+        if _fails_index(job, pod, limit) and not was_given_up(pod):
             indexes.add(index)
     completions = int(lookup(job, "spec", "completions") or 0)
     return tuple(index for index in sorted(indexes) if index < completions)
@@ -145,7 +153,7 @@ def last_failures(job: Obj, pods: Sequence[Obj]) -> dict[int, Obj]:
     last: dict[int, Obj] = {}
     for pod in sorted(pods, key=_age):
         index = index_of(pod)
-        if index is not None:
+        if index is not None and not was_given_up(pod):
             last[index] = pod
     return {index: pod for index, pod in last.items() if has_failed(pod, job)}
 
