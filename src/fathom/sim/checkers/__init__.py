@@ -33,6 +33,7 @@ from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
 from fathom.sim.checkers.evicted_pods import VictimsAreMarked
 from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
+from fathom.sim.checkers.jobs import IndexesRunOnce, OnlyFailedIndexesFail
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
@@ -83,6 +84,8 @@ def at_home() -> list[Checker]:
         WholeListsAreGuarded(),
         LeavingEndpointsAreNotReady(),
         ListedBeforeLetGo(),
+        IndexesRunOnce(),
+        OnlyFailedIndexesFail(),
         UnreadyPodsGoAsRead(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),

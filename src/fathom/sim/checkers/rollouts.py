@@ -43,6 +43,7 @@ class _Rollouts(Checker):
     def __init__(self) -> None:
         self._deployments: dict[str, _DeploymentState] = {}  # By the Deployment's UID.
         self._sets: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._selected: dict[str, dict[str, str]] = {}  # ReplicaSet's UID -> the labels of its pods.
         self._late: set[str] = set()  # UIDs of pods.
         self._late_sets: set[str] = set()  # UIDs of ReplicaSets.
 
@@ -51,6 +52,7 @@ class _Rollouts(Checker):
             self._note_bounds(change.new)
         elif change.resource == REPLICA_SETS and change.new is not None:
             self._sets.setdefault(uid_of(change.new), owner_uid(change.new))
+            self._selected[uid_of(change.new)] = lookup(change.new, "spec", "selector", "matchLabels") or {}
             if change.old is None or size_of(change.old) != size_of(change.new):
                 (self._late_sets.add if change.late else self._late_sets.discard)(uid_of(change.new))
         elif change.resource == PODS:
@@ -65,15 +67,23 @@ class _Rollouts(Checker):
     def _pod_changed(self, change: Seen) -> Found:
         pod = change.new if change.new is not None else change.old
         state = self._deployments.get(self._sets.get(owner_uid(pod or {}), ""))
+        if change.old is not None and owner_uid(change.old) != owner_uid(pod or {}):  # It was released.
+            former = self._deployments.get(self._sets.get(owner_uid(change.old), ""))
+            if former is not None:
+                former.pods.pop(change.key.name, None)
         if state is None or pod is None:
             return None
         if change.old is None and (change.late or owner_uid(pod) in self._late_sets):
             self._late.add(uid_of(pod))
         before = state.pods.pop(change.key.name, None)
         counts = self.counts_late or uid_of(pod) not in self._late
-        if change.new is not None and is_active(change.new) and counts:
+        if change.new is not None and is_active(change.new) and self._is_selected(change.new) and counts:
             state.pods[change.key.name] = change.new
         return self.judged(change, before, state)
+
+    def _is_selected(self, pod: Obj) -> bool:
+        """Somebody may have changed its labels, so that its ReplicaSet makes another one and releases it."""
+        return labels_of(pod).items() >= self._selected.get(owner_uid(pod), {}).items()
 
     def judged(self, change: Seen, before: Obj | None, state: _DeploymentState) -> Found:
         return None

@@ -14,6 +14,7 @@ from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, me
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.resource_names import AUTOSCALERS, BUDGETS, DEPLOYMENTS, JOBS, REPLICA_SETS, SLICES
 from fathom.model.selectors import LabelSelector
+from fathom.sim.checkers.jobs import mismatches as job_mismatches
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
 
@@ -137,6 +138,8 @@ def replica_sets(store_facts: StoreFacts) -> Mismatches:
         wanted = int(lookup(replica_set, "spec", "replicas") or 0)
         if actual["replicas"] != wanted and not _has_failed(replica_set):
             yield REPLICA_SETS, _path(replica_set), f"it wants {wanted} pods, but has {actual['replicas']}"
+        if actual["replicas"] == wanted and _has_failed(replica_set):
+            yield REPLICA_SETS, _path(replica_set), "it has all its pods, but says that more are rejected"
 
 
 def _has_failed(replica_set: Obj) -> bool:
@@ -167,6 +170,8 @@ def jobs(store_facts: StoreFacts) -> Mismatches:
         )
         if done and not _is(job, "Complete"):
             yield JOBS, _path(job), "enough pods have succeeded, but it is not Complete"
+        for wrong in job_mismatches(job, pods):
+            yield JOBS, _path(job), wrong
 
 
 def autoscalers(store_facts: StoreFacts) -> Mismatches:

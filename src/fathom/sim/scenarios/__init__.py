@@ -55,6 +55,7 @@ from fathom.sim.scenarios import (
     new_leaders,
     nodes,
     oldviews,
+    ordinary,
     others_marks,
     overriding,
     owning,
@@ -162,6 +163,7 @@ MODULES = (
     sorts_of_pods,
     watched_runs,
     replaced_victims,
+    ordinary,
 )
 
 

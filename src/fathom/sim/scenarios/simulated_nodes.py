@@ -5,7 +5,8 @@ deletes and replaces them. A real agent owns its Node: it would write them over.
 of whole clusters, run the real agents (docs/decisions/0028).
 
 A pod starts when it is bound, is ready at once, ends when its annotation says so, and is removed when it is
-deleted and its grace period is over. `NodeTroubles` adds failures: slow images, failing probes, dead nodes.
+deleted and its grace period is over. Other annotations say that it never gets ready, or fails at its end.
+`NodeTroubles` adds failures: slow images, failing probes, dead nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from fathom.control.watches import POD, Primary, Watch
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 
-RUNS_S = "fathom.dev/runs-seconds"  # Annotation: how long the pod runs. Without it, for ever.
+# Annotations of pods.
+RUNS_S = "fathom.dev/runs-seconds"  # How long the pod runs. Without it, for ever.
+NEVER_READY = "fathom.dev/never-ready"  # Not '': its probe never passes.
+FAILS_AT = "fathom.dev/fails-at"  # Pods of these completion indexes fail at their end: "0,2".
+INDEX = "batch.kubernetes.io/job-completion-index"
 ENDED = frozenset({"Succeeded", "Failed"})
 
 # How often pods are checked while something about them depends on time.
@@ -66,12 +71,23 @@ def plan_pod(pod: Obj, *, now: str, troubles: NodeTroubles = NO_TROUBLES) -> Pla
     if phase == "Pending":
         if troubles.image_s and _age_s(pod, now) < troubles.image_s:
             return NOTHING
-        return Plan(statuses=(_phase(pod, "Running", now, ready=not troubles.probes_fail),), why="started")
+        return Plan(statuses=(_phase(pod, "Running", now, ready=_passes(pod, troubles)),), why="started")
     if phase == "Running" and _is_done(pod, now):
-        return Plan(statuses=(_phase(pod, "Succeeded", now),), why="done")
-    if phase == "Running" and is_true(pod, "Ready") == troubles.probes_fail:
-        return Plan(statuses=(_probed(pod, not troubles.probes_fail, now),), why="a probe's result changed")
+        end = "Failed" if _fails(pod) else "Succeeded"
+        return Plan(statuses=(_phase(pod, end, now),), why="done")
+    if phase == "Running" and is_true(pod, "Ready") != _passes(pod, troubles):
+        return Plan(statuses=(_probed(pod, _passes(pod, troubles), now),), why="a probe's result changed")
     return NOTHING
+
+
+def _passes(pod: Obj, troubles: NodeTroubles) -> bool:
+    """Whether its readiness probe passes."""
+    return not troubles.probes_fail and not _annotations(pod).get(NEVER_READY)
+
+
+def _fails(pod: Obj) -> bool:
+    notes = _annotations(pod)
+    return INDEX in notes and notes[INDEX] in notes.get(FAILS_AT, "").split(",")
 
 
 def waits(pod: Obj) -> bool:
