@@ -30,6 +30,7 @@ from fathom.sim.scenarios import (
     deaf,
     deleted_leases,
     drains,
+    due,
     duplicate,
     edited_overrides,
     endings,
@@ -164,6 +165,7 @@ MODULES = (
     watched_runs,
     replaced_victims,
     ordinary,
+    due,
 )
 
 

@@ -1,0 +1,155 @@
+"""Things are due at a time of day, and the clocks are set past it: they happen within seconds. What is not
+due yet does not happen, whichever way the clocks are set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from fathom.controllers.job.controller import Jobs
+from fathom.controllers.repair.controller import RepairReservations
+from fathom.model.conditions import is_true
+from fathom.model.objects import Key, Obj, lookup, uid_of
+from fathom.model.resources import DEPLOYMENTS, JOBS, NODES, PODS
+from fathom.model.times import SECOND_NS, timestamp
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.overrides import of_overrides
+from fathom.sim.scenarios.failures import RESERVATIONS, reservation
+from fathom.sim.scenarios.jobs import job
+from fathom.sim.scenarios.scheduling import SCHEDULERS, pod
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, all_but
+from fathom.sim.scenarios.steering import (
+    OVERRIDES,
+    in_zone,
+    is_proven,
+    override,
+    ready_pods,
+    run_cluster,
+    status_of,
+    workload,
+)
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
+
+DUE_S = 900  # All is due so long after the scenario has begun, or a little later.
+BEGIN_S = 30.0  # By then all is begun.
+EARLY_S = (-4000.0, -300.0, 300.0, 500.0)
+PAST_S = (920.0, 1000.0, 4000.0, 90_000.0)
+# How long it takes at most that a process notices, and a pass or two after that.
+LATE_S = 30.0
+MISSED = "what is due happens soon after the clock is set past it"
+EARLY = "what is not due does not happen when the clock is set"
+DECIDERS = (*MANAGERS, *SCHEDULERS)
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), *of_overrides()]
+
+
+@scenario(
+    Menu(
+        processes=DECIDERS,
+        seconds=60,
+        most=2,
+        without=all_but("slow-reply", "slow-request"),
+        clocks=("nobody",),  # The scenario itself sets them.
+    ),
+    checkers=checkers,
+    timed=True,
+)
+async def due_when_clocks_are_set(world: World) -> None:
+    """A Job's deadline, another one's lifetime, a reservation, the end of an override and `minReadySeconds`
+    are minutes away. Clocks are set, of all processes or of those that decide, and nothing of it happens;
+    then they are set past all that, and all of it happens. (An override ends by the clock of the API
+    server.)"""
+    run_cluster(world, Jobs, RepairReservations)
+    await _begin(world)
+    await world.sleep(BEGIN_S - world.now_s)
+    assert not _done(world), _done(world)
+    whose, due = world.rng.choice(((DECIDERS, BY_THEIR_CLOCKS), ((*DECIDERS, AGENT, "api-1"), DUE)))
+    for _ in range(world.rng.randrange(3)):
+        _set_clocks(world, whose, world.rng.choice(EARLY_S))
+        await world.sleep(5 + 20 * world.rng.random())
+        if early := _done(world):
+            world.broken(EARLY, f"too early: {', '.join(early)}")
+    _set_clocks(world, whose, world.rng.choice(PAST_S))
+    due_s = world.now_s
+    while missed := [what for what in due if not due[what](world)]:
+        # Each request that a fault delays may cost as long as its sender waits for the answer, or the lease.
+        if world.now_s - due_s > LATE_S * (1 + sum(world.engine.faults.fired.values())):
+            world.broken(MISSED, f"not within {LATE_S:g} s: {', '.join(missed)}")
+        await world.sleep(1.0)
+    world.heal()
+    await asyncio.sleep(5)
+    await world.delete(PODS, "held")
+    await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+def _set_clocks(world: World, whose: Sequence[str], ahead_s: float) -> None:
+    for name in whose:
+        world.engine.processes[name].set_clock(round(ahead_s * SECOND_NS))
+
+
+async def _begin(world: World) -> None:
+    await world.apply(NODES, in_zone("node-1", "a", cpu="8"))
+    lasts = f"{DUE_S}s"
+    await world.apply(
+        OVERRIDES, override("avoids", {"avoidZones": ["a"]}, target="workload/web", lasts=lasts)
+    )
+    await world.apply(DEPLOYMENTS, workload("web", 2))  # Waits for the end of the override.
+    slow = workload("slow", 1)
+    slow["spec"] |= {"minReadySeconds": DUE_S, "progressDeadlineSeconds": 2 * DUE_S}
+    await world.apply(DEPLOYMENTS, slow)
+    for name, runs_s, more in (
+        ("late", 1e9, {"activeDeadlineSeconds": DUE_S}),
+        ("kept", 1.0, {"ttlSecondsAfterFinished": DUE_S}),
+    ):
+        obj = job(name, completions=1, parallelism=1, runs_s=runs_s)
+        obj["spec"] |= more
+        await world.apply(JOBS, obj)
+    # Another scheduler, which is not there, has reserved room for its pod.
+    held = pod("held")
+    held["spec"] |= {"schedulerName": "another"}
+    waiting = await world.apply(PODS, held)
+    engine = world.engine
+    expires = timestamp(engine.epoch_ns + engine.now_ns + DUE_S * SECOND_NS)
+    await world.apply(RESERVATIONS, reservation("kept", pod="held", uid=uid_of(waiting), expires=expires))
+
+
+# What is due, and whether it has happened.
+
+
+def _job(world: World, name: str) -> Obj:
+    return world.get(JOBS.name, Key("default", name)) or {}
+
+
+def _is_expired(world: World) -> bool:
+    obj = world.get(RESERVATIONS.name, Key("default", "kept"))
+    return obj is None or lookup(obj, "status", "phase") == "Expired"
+
+
+def _available(world: World) -> bool:
+    slow = world.get(DEPLOYMENTS.name, Key("default", "slow")) or {}
+    return bool(lookup(slow, "status", "availableReplicas"))
+
+
+BY_THEIR_CLOCKS: dict[str, Callable[[World], bool]] = {
+    "the deadline of a Job": lambda world: is_true(_job(world, "late"), "Failed"),
+    "the end of a finished Job's lifetime": lambda world: not _job(world, "kept"),
+    "the expiry of a reservation": _is_expired,
+    "a pod that has been ready for long enough": _available,
+}
+DUE: dict[str, Callable[[World], bool]] = {
+    **BY_THEIR_CLOCKS,
+    "the end of an override": lambda world: is_proven(status_of(world, "avoids")),
+    "pods that waited for its end": lambda world: len(ready_pods(world, "web")) == 2,
+}
+
+
+def _done(world: World) -> list[str]:
+    return [what for what, has_happened in DUE.items() if has_happened(world)]
+
+
+SCENARIOS: tuple[Scenario, ...] = (due_when_clocks_are_set,)
