@@ -34,7 +34,7 @@ from fathom.sim.checkers.evicted_pods import VictimsAreMarked
 from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
 from fathom.sim.checkers.jobs import IndexesRunOnce, OnlyFailedIndexesFail
-from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
+from fathom.sim.checkers.leaders import EachLifeHasItsEpoch, LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
     BornInALivingNamespace,
@@ -48,7 +48,12 @@ from fathom.sim.checkers.placements import PlacementsKeepTheRules
 from fathom.sim.checkers.policy_rollouts import RolloutStepsAreSeen
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.proposals import ProposedChangesHelp
-from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
+from fathom.sim.checkers.quiet_processes import (
+    NothingIsLeftInHand,
+    ServersKnowTheStore,
+    SignalsAreOfWhoLeads,
+    SomebodyLeads,
+)
 from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
 from fathom.sim.checkers.rejections import RejectedForWantOfRoom
 from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
@@ -96,7 +101,9 @@ def at_home() -> list[Checker]:
         NothingIsHeldBack(),
         NothingIsLeftInHand(),
         SomebodyLeads(),
+        SignalsAreOfWhoLeads(),
         LeasesAreHeldOut(),
+        EachLifeHasItsEpoch(),
         ServersKnowTheStore(),
         AnswersAreTrue(),
         WritesAreAsAsked(),

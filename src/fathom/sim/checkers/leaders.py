@@ -104,5 +104,26 @@ class LeasesAreHeldOut(Checker):
         return f"{now} took the lease from {was}, which had renewed it {unchanged_s:.1f} s before"
 
 
+class EachLifeHasItsEpoch(Checker):
+    """Two lives of a process are two leaders, also where they have one name: what the first one has sent may
+    still arrive, and the second one has forgotten it. So the second one leads in an epoch of its own."""
+
+    name = "each life of a process leads in an epoch of its own"
+    resources = frozenset({LEASES})
+
+    def __init__(self) -> None:
+        self._lives: dict[tuple[Key, str], tuple[str, int]] = {}  # Lease, epoch -> process and incarnation.
+
+    def commit(self, change: Seen) -> Found:
+        epoch = lookup(change.new, "metadata", "annotations", EPOCH_ANNOTATION) if change.new else None
+        holder = _holder(change.new)
+        if epoch is None or holder.partition("_")[0] != change.by:
+            return None
+        name, incarnation = self._lives.setdefault((change.key, epoch), (change.by, change.incarnation))
+        if (name, incarnation) == (change.by, change.incarnation):
+            return None
+        return f"{change.by} holds {change.path} in epoch {epoch}, in which an earlier life of {name} led"
+
+
 def _holder(lease: Obj | None) -> str:
     return str(lookup(lease or {}, "spec", "holderIdentity") or "")

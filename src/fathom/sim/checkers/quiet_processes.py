@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LATE_NS = 5_000_000_000
 
 POLICY = Retry()
+SIGNALS = "componentsignals.fathom.dev"
 
 Sums = dict[str, dict[str, int]]
 
@@ -137,6 +138,31 @@ def lease_status(state: object) -> LeaseStatus | None:
     if isinstance(state, Controllers):
         return state.lease_status
     return state._station.lease_status if isinstance(state, SchedulerProcess) else None
+
+
+class SignalsAreOfWhoLeads(Checker):
+    """At rest: what is published of a component is what its leader notices now. An earlier leader may have
+    published other signals, and died."""
+
+    name = "published signals are those of the present leader when settled"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for name, process in world.engine.processes.items():
+            state = process.state
+            if not process.alive or not isinstance(state, Controllers) or not state._settings.signals:
+                continue
+            if not _may_act(state.lease_status):
+                continue
+            path = Key("", state._settings.signals)
+            signals = lookup(world.get(SIGNALS, path), "status", "signals") or ()
+            published, noticed = (
+                sorted(str(each.get("name")) for each in signals),
+                sorted(state.health.raised()),
+            )
+            if published != noticed:
+                message = f"{name} notices {noticed or 'nothing'}, published is {published or 'nothing'}"
+                yield Finding(message, (f"{SIGNALS}/{path.name}",))
 
 
 class ServersKnowTheStore(Checker):

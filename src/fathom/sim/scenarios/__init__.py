@@ -80,6 +80,7 @@ from fathom.sim.scenarios import (
     serving,
     sorts_of_pods,
     stale_runbooks,
+    stopping,
     surviving,
     tainting,
     timelines,
@@ -166,6 +167,7 @@ MODULES = (
     replaced_victims,
     ordinary,
     due,
+    stopping,
 )
 
 

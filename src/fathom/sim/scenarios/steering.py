@@ -47,7 +47,7 @@ def checkers() -> Sequence[Checker]:
     return [*scheduling.checkers(), *of_overrides()]
 
 
-def run_cluster(world: World, *more: Controller, servers: int = 1) -> None:
+def run_cluster(world: World, *more: Controller, servers: int = 1, signals: str = "") -> None:
     """Run schedulers, controllers and the agent, with the accounts of live ones: only the controllers may
     move a pod to another account, and both write only while they lead."""
     for number, name in enumerate(MANAGERS):
@@ -60,6 +60,7 @@ def run_cluster(world: World, *more: Controller, servers: int = 1) -> None:
             account=User(accounts.CONTROLLERS),
             lease=f"{SYSTEM_NAMESPACE}/controllers",
             timing=TIMING,
+            signals=signals,
         )
     for number, name in enumerate(SCHEDULERS):
         run_scheduler(
