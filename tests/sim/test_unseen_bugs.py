@@ -81,6 +81,7 @@ FOUND = {
     "new_leader_heals_the_dead": "led-anew-while-a-node-is-dead",
     "no_execute_taints_do_not_block": "particular-pods",
     "newest_route_holds": "routes-of-several",
+    "new_leader_scales_down_without_window": "shrinks-under-new-leaders",
     "node_gone_by_hearsay": "what-a-new-leader-has-not-heard",
     "observed_in_an_earlier_term": "policy-rollout-observed-anew",
     "old_owner_not_woken": "pods-change-hands",

@@ -12,7 +12,7 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup, metadata
-from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, LEASES
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.staff import (
     AGENT,
@@ -37,6 +37,7 @@ STEP = 4
 POLICY = {"type": "Pods", "value": STEP, "periodSeconds": 60}
 ASKED = "100m"
 WINDOW_S = 300  # Kubernetes' own stabilization window: for so long the load must be low.
+SHORT_WINDOW_S = 120  # An autoscaler's own.
 HIGH, LOW = 100_000_000, 5_000_000  # Nanos of a CPU: twice the target, and a tenth of it.
 
 
@@ -137,6 +138,32 @@ class GrowthWithinThePolicy(Checker):
         return f"{change.by} scaled to {size}, from {least} within {PERIOD_S:g} s"
 
 
+class ShrinksAfterTheWindow(Checker):
+    """Who makes a Deployment smaller has seen the low load for the whole window: a leader that came later has
+    not. For scenarios in which clocks are right."""
+
+    name = "an autoscaler shrinks only what it has watched for its window"
+    resources = frozenset({DEPLOYMENTS.name, LEASES.name})
+
+    def __init__(self) -> None:
+        self._leads_s: dict[str, float] = {}  # Process -> since when it leads.
+
+    def commit(self, change: Seen) -> Found:
+        before, after = change.old, change.new
+        if change.resource == LEASES.name:
+            holders = [str(lookup(lease, "spec", "holderIdentity") or "") for lease in (before, after)]
+            if holders[0] != holders[1]:
+                self._leads_s[holders[1].partition("_")[0]] = change.at_s
+            return None
+        sizes = [int(lookup(obj, "spec", "replicas") or 0) for obj in (before, after)]
+        if before is None or after is None or sizes[1] >= sizes[0] or change.by == DRIVER:
+            return None
+        led_s = change.at_s - self._leads_s.get(change.by, 0.0)
+        if led_s >= SHORT_WINDOW_S - ROUNDED_S:
+            return None
+        return f"{change.by} scaled from {sizes[0]} to {sizes[1]}, {led_s:.0f} s after it began to lead"
+
+
 def growing() -> Sequence[Checker]:
     return [*at_home(), GrowthWithinThePolicy()]
 
@@ -179,4 +206,47 @@ async def scaled_by_one_leader_after_another(world: World) -> None:
     await come_to_rest(world, troubles)
 
 
-SCENARIOS: tuple[Scenario, ...] = (autoscaler_told_nothing, scaled_by_one_leader_after_another)
+def shrinking() -> Sequence[Checker]:
+    return [*at_home(), ShrinksAfterTheWindow()]
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        seconds=90,
+        most=2,
+        without=all_but("slow-reply", "slow-request", "hold-watch"),
+        clocks=("nobody",),
+    ),
+    checkers=shrinking,
+    timed=True,
+)
+async def shrinks_under_new_leaders(world: World) -> None:
+    """The load becomes low, and leaders of the controllers change: each holds the size that it finds for the
+    whole window, and in the end the autoscaler shrinks to its minimum."""
+    load = Load()
+    load.nanos = LOW
+    troubles = run_managers_and_agents(
+        world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(load)
+    )
+    web = deployment("web", MOST)
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
+    await world.apply(DEPLOYMENTS, web)
+    scaler = autoscaler("web", MOST)
+    scaler["spec"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": SHORT_WINDOW_S}}
+    await world.apply(AUTOSCALERS, scaler)
+    for _ in range(world.rng.randrange(1, 4)):
+        await world.sleep(20 + SHORT_WINDOW_S * world.rng.random() / 2)
+        for name in MANAGERS:
+            if leads(world, name):
+                world.crash(name, restart_after_s=30.0 * world.rng.random())
+    world.heal()
+    await world.until(lambda: _size(world) == 1, within_s=900, what="the autoscaler shrinks to its minimum")
+    await come_to_rest(world, troubles)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    autoscaler_told_nothing,
+    scaled_by_one_leader_after_another,
+    shrinks_under_new_leaders,
+)
