@@ -44,6 +44,7 @@ FOUND = {
     "deadline_without_a_look": "jobs-in-time",
     "deletes_whatever_it_became": "pods-change-hands",
     "deletion_does_not_move_pod_to_its_group": "constrained",
+    "drain_evicts_both_last_replicas": "drained-by-an-override",
     "each_leader_scales": "scaled-by-one-leader-after-another",
     "ended_override_wakes_nobody": "overrides-end",
     "ended_pod_keeps_its_room": "one-scheduler",

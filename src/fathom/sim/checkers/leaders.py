@@ -11,6 +11,7 @@ from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 FENCES = "fences.fathom.dev"
 EVENTS = frozenset({"events", "events.events.k8s.io"})
 LASTS = ("spec", "leaseDurationSeconds")
+OF_NODES = "kube-node-lease"
 
 
 class WritesWithinTheTerm(Checker):
@@ -106,7 +107,8 @@ class LeasesAreHeldOut(Checker):
 
 class EachLifeHasItsEpoch(Checker):
     """Two lives of a process are two leaders, also where they have one name: what the first one has sent may
-    still arrive, and the second one has forgotten it. So the second one leads in an epoch of its own."""
+    still arrive, and the second one has forgotten it. So the second one leads in an epoch of its own. (The
+    lease of a node is no election: it says that the node is alive.)"""
 
     name = "each life of a process leads in an epoch of its own"
     resources = frozenset({LEASES})
@@ -117,7 +119,7 @@ class EachLifeHasItsEpoch(Checker):
     def commit(self, change: Seen) -> Found:
         epoch = lookup(change.new, "metadata", "annotations", EPOCH_ANNOTATION) if change.new else None
         holder = _holder(change.new)
-        if epoch is None or holder.partition("_")[0] != change.by:
+        if epoch is None or holder.partition("_")[0] != change.by or change.key.namespace == OF_NODES:
             return None
         name, incarnation = self._lives.setdefault((change.key, epoch), (change.by, change.incarnation))
         if (name, incarnation) == (change.by, change.incarnation):

@@ -255,12 +255,13 @@ class BlastRadiusWithinLimits(Checker):
 
 class LastHealthyReplicaStays(Checker):
     """No pod is evicted for an override while it is the last healthy one of its controller, as far as a cache
-    can know."""
+    can know. What a process has evicted itself for the same override, it knows."""
 
     name = "no override takes the last healthy replica of a workload"
     resources = frozenset({"pods"})
 
     def __init__(self) -> None:
+        self._taken_by: dict[str, object] = {}  # Owner's UID -> who evicted its last pod but one, for what.
         self._ready: dict[str, dict[Key, None]] = {}  # Owner's UID -> its ready pods.
         self._more_s: dict[str, float] = {}  # Owner's UID -> when it had more than one of them last.
 
@@ -275,8 +276,9 @@ class LastHealthyReplicaStays(Checker):
             self._more_s[owner] = change.at_s
         if change.new is not None and _is_ready(change.new):
             ready[change.key] = None
-        else:
-            ready.pop(change.key, None)
+        elif change.key in ready:
+            del ready[change.key]
+            self._taken_by[owner] = _taker(change)
         if len(ready) > 1:
             self._more_s[owner] = change.at_s
         return eviction
@@ -285,9 +287,15 @@ class LastHealthyReplicaStays(Checker):
         if not evicted_for(change.new) or evicted_for(change.old) or not _is_ready(change.old or {}):
             return None
         alone = list(self._ready.get(owner, ())) == [change.key]
-        if not alone or change.at_s - self._more_s.get(owner, float("-inf")) <= SEEN_S:
+        lately = change.at_s - self._more_s.get(owner, float("-inf")) <= SEEN_S
+        if not alone or (lately and self._taken_by.get(owner) != _taker(change)):
             return None
         return f"{change.path} is evicted for an override, and is the last healthy replica"
+
+
+def _taker(change: Seen) -> tuple[str, str, int]:
+    """The override for which the pod is evicted, and the process that evicts it."""
+    return evicted_for(change.new), change.by, change.incarnation
 
 
 def _both(change: Seen) -> list[Obj]:

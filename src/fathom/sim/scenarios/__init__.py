@@ -29,6 +29,7 @@ from fathom.sim.scenarios import (
     crashes,
     deaf,
     deleted_leases,
+    draining,
     drains,
     due,
     duplicate,
@@ -168,6 +169,7 @@ MODULES = (
     ordinary,
     due,
     stopping,
+    draining,
 )
 
 
