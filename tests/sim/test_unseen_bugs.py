@@ -39,6 +39,7 @@ FOUND = {
     "clock_set_forward_goes_unnoticed": "due-when-clocks-are-set",
     "collects_by_name": "named-again-in-the-middle",
     "compaction_unannounced": "informer-relists",
+    "crash_loop_begins_with_each_crash": "pods-crash-again-and-again",
     "create_overwrites": "replicas",
     "created_in_a_leaving_namespace": "judged-and-then-late",
     "deadline_without_a_look": "jobs-in-time",

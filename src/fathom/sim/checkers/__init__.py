@@ -26,6 +26,7 @@ from fathom.sim.checkers.containers import (
     RestartsAreCounted,
     RestartsAreSpaced,
 )
+from fathom.sim.checkers.crash_loops import CrashLoopsKeepTheirStart
 from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
@@ -95,6 +96,7 @@ def at_home() -> list[Checker]:
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
         RolloutStepsAreSeen(),
+        CrashLoopsKeepTheirStart(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
         BornInALivingNamespace(),

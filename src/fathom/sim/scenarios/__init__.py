@@ -85,6 +85,7 @@ from fathom.sim.scenarios import (
     surviving,
     tainting,
     timelines,
+    troubled,
     unclear_answers,
     unwell,
     waking,
@@ -170,6 +171,7 @@ MODULES = (
     due,
     stopping,
     draining,
+    troubled,
 )
 
 
