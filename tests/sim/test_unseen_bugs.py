@@ -93,6 +93,7 @@ FOUND = {
     "patched_by_name": "named-again-in-the-middle",
     "probe_failures_need_not_be_in_a_row": "pods-of-every-sort",
     "probe_without_waiting": "one-of-many",
+    "progress_counted_from_last_transition": "slow-rollouts",
     "progress_without_others": "cluster",
     "proof_from_an_old_view": "lent-at-the-last-moment",
     "quota_begins_unnoticed": "quota-edited-elsewhere",

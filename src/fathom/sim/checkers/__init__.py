@@ -34,6 +34,7 @@ from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
 from fathom.sim.checkers.evicted_pods import VictimsAreMarked
 from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
+from fathom.sim.checkers.given_up import GivenUpWithoutProgress
 from fathom.sim.checkers.jobs import IndexesRunOnce, OnlyFailedIndexesFail
 from fathom.sim.checkers.leaders import EachLifeHasItsEpoch, LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
@@ -97,6 +98,7 @@ def at_home() -> list[Checker]:
         ProgressIsOfItsGeneration(),
         RolloutStepsAreSeen(),
         CrashLoopsKeepTheirStart(),
+        GivenUpWithoutProgress(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
         BornInALivingNamespace(),

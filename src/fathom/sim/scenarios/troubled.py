@@ -11,8 +11,16 @@ from fathom.model.objects import Obj
 from fathom.model.resources import DEPLOYMENTS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage, run_agent
-from fathom.sim.scenarios.workloads import deployment
+from fathom.sim.scenarios.staff import (
+    MANAGERS,
+    QUIET_S,
+    all_but,
+    come_to_rest,
+    manage,
+    run_agent,
+    run_managers_and_agents,
+)
+from fathom.sim.scenarios.workloads import WORKLOADS, deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -20,6 +28,7 @@ from fathom.sim.world.world import World
 
 KINDS = ("/pods", "/replicasets", "/deployments", "/workloadprogresses")
 NODE = "node-1"
+DEADLINE_S = 60
 
 
 def checkers() -> Sequence[Checker]:
@@ -66,4 +75,37 @@ def _fixed(name: str) -> Obj:
     return obj
 
 
-SCENARIOS: tuple[Scenario, ...] = (pods_crash_again_and_again,)
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=KINDS,
+        seconds=150,
+        most=3,
+        without=all_but("slow-reply", "slow-request", "drop-watch", "lose-reply", "crash"),
+        clocks=("nobody",),  # A leader knows by the wall clock what progressed before its term.
+    ),
+    checkers=checkers,
+    timed=True,
+)
+async def slow_rollouts(world: World) -> None:
+    """Every pod takes a while to get ready, so that rollouts last for longer than their progress deadline:
+    as long as one pod after another gets ready, none is given up."""
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, DeploymentProgress, kinds=KINDS)
+    for name in WORKLOADS:
+        await world.apply(DEPLOYMENTS, _in_small_steps(name, tag=1))
+    await world.sleep(10)
+    troubles.image_s = DEADLINE_S / 4
+    for name in WORKLOADS:
+        await world.sleep(5 * world.rng.random())
+        await world.apply(DEPLOYMENTS, _in_small_steps(name, tag=2))
+    await world.sleep(2 * DEADLINE_S)
+    await come_to_rest(world, troubles)
+
+
+def _in_small_steps(name: str, *, tag: int) -> Obj:
+    obj = deployment(name, 8, tag=tag, surge=1, missing=0)
+    obj["spec"]["progressDeadlineSeconds"] = DEADLINE_S
+    return obj
+
+
+SCENARIOS: tuple[Scenario, ...] = (pods_crash_again_and_again, slow_rollouts)
