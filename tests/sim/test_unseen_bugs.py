@@ -114,6 +114,7 @@ FOUND = {
     "shorter_grace_period_is_ignored": "pods-of-every-sort",
     "sidecar_start_is_not_awaited": "pods-of-every-sort",
     "signals_of_the_last_leader_stay": "who-stops-is-named",
+    "spared_node_is_taken_out_of_service": "a-node-that-only-the-gateway-reaches",
     "status_over_anothers": "rollouts",
     "step_patches_whatever_is_there": "half-done-runbook",
     "stop_if_of_done_steps_is_not_watched": "runs-are-watched",

@@ -38,6 +38,7 @@ from fathom.sim.checkers.given_up import GivenUpWithoutProgress
 from fathom.sim.checkers.jobs import IndexesRunOnce, OnlyFailedIndexesFail
 from fathom.sim.checkers.leaders import EachLifeHasItsEpoch, LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
+from fathom.sim.checkers.nodes import SparedNodesServe
 from fathom.sim.checkers.objects import (
     BornInALivingNamespace,
     NothingIsOrphaned,
@@ -99,6 +100,7 @@ def at_home() -> list[Checker]:
         RolloutStepsAreSeen(),
         CrashLoopsKeepTheirStart(),
         GivenUpWithoutProgress(),
+        SparedNodesServe(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
         BornInALivingNamespace(),

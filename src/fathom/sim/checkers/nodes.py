@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fathom.model.conditions import is_true
+from fathom.model.conditions import conditions_of, find_condition, is_true
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.resource_names import LEASES
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
@@ -97,6 +98,35 @@ def _since(times: dict[str, float], name: str, so: bool, at_s: float) -> None:
         times.setdefault(name, at_s)
     else:
         times.pop(name, None)
+
+
+class SparedNodesServe(Checker):
+    """A node that says that its pods are spared, because another path sees it alive, keeps them: none is
+    evicted by a taint, and none is called not ready by the controllers."""
+
+    name = "pods of a node that is seen alive stay in service"
+    resources = frozenset({"pods", "nodes"})
+
+    def __init__(self) -> None:
+        self._spared: set[str] = set()  # Nodes.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "nodes":
+            spared = change.new is not None and _is_spared(change.new)
+            (self._spared.add if spared else self._spared.discard)(change.key.name)
+            return None
+        node = str(lookup(change.new, "spec", "nodeName") or "")
+        ours = dict(change.headers).get(ACTOR_HEADER) == "controllers/nodes" and not change.late
+        if not ours or node not in self._spared or change.old is None or change.new is None:
+            return None
+        if not is_true(change.old, "Ready") or is_true(change.new, "Ready"):
+            return None
+        return f"{change.by} took {change.key.name} out of service, though {node} is seen alive"
+
+
+def _is_spared(node: Obj) -> bool:
+    held = find_condition(conditions_of(node), "fathom.dev/Held") or {}
+    return held.get("status") == "True" and held.get("reason") == "Spared"
 
 
 class OnlyAHeartbeatHeals(Checker):

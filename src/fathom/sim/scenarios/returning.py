@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.model.objects import Obj, labels_of, lookup, uid_of
-from fathom.model.resources import DEPLOYMENTS
+from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.resources import DEPLOYMENTS, PODS
+from fathom.model.times import timestamp
 from fathom.sim.checkers.nodes import UnheardServeNobody
 from fathom.sim.scenarios.real import (
     DECIDERS,
@@ -25,7 +27,9 @@ from fathom.sim.world.world import World
 
 QUIET_S = 90.0
 SILENT_AT_S = 20.0
+CUT_OFF_AT_S = 60.0
 STAYS_S = 600
+PROBED_EVERY_S = 8.0
 DRIVING = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready", "fathom.dev/lost")
 
 
@@ -54,6 +58,52 @@ async def a_node_comes_back(world: World) -> None:
         "a pod was evicted although it tolerates the taint"
     )
     await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+def cut_off(seed: str) -> Sequence[AnyFault]:
+    """An agent does not reach the API server for minutes."""
+    number = int(seed) if seed.isdigit() else 0
+    return (Partition(at_s=CUT_OFF_AT_S, for_s=80.0 + 10 * (number % 5), target=NODES[0]),)
+
+
+@scenario(Menu(processes=NODES), faults_of=cut_off, checkers=standard)
+async def a_node_that_only_the_gateway_reaches(world: World) -> None:
+    """The agent of a node cannot report, but the gateway goes on reaching its pods, and says so: they stay in
+    service, and are not evicted."""
+    run_real_cluster(world, spare=False)
+    await world.apply(DEPLOYMENTS, deployment("web", 6))
+    await until_ready(world, "web", 6, within_s=CUT_OFF_AT_S - 2)
+    before = {uid_of(pod) for pod in ready_pods(world, "web")}
+    await world.sleep(CUT_OFF_AT_S - world.now_s)
+    # Probes go on until the agent is heard again.
+    until_s = CUT_OFF_AT_S + 130
+    while world.now_s < until_s:
+        for pod in world.list("pods", "default"):
+            if lookup(pod, "spec", "nodeName") == NODES[0]:
+                await _probe(world, pod)
+        await world.sleep(PROBED_EVERY_S)
+    assert before <= {uid_of(pod) for pod in ready_pods(world, "web")}, (
+        "a pod was taken out of service although the gateway reached it"
+    )
+    world.heal()
+    await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+async def _probe(world: World, pod: Obj) -> None:
+    """As the gateway does, which the scenario stands in for: the pod serves."""
+    now = timestamp(world.engine.epoch_ns + world.engine.now_ns)
+    before = find_condition(conditions_of(pod), SERVING_CONDITION) or {"lastTransitionTime": now}
+    serving = {
+        **before,
+        "type": SERVING_CONDITION,
+        "status": "True",
+        "reason": "Reached",
+        "lastProbeTime": now,
+    }
+    others = [each for each in conditions_of(pod) if each.get("type") != SERVING_CONDITION]
+    meta = {"uid": uid_of(pod), "resourceVersion": metadata(pod)["resourceVersion"]}
+    patch = {"metadata": meta, "status": {"conditions": [*others, serving]}}
+    await world.api.patch(PODS, *key_of(pod), patch, subresource="status")
 
 
 def patient(name: str, replicas: int) -> Obj:
@@ -109,4 +159,8 @@ async def agents_begin_anew(world: World) -> None:
     await world.settle(quiet_s=QUIET_S, within_s=1200)
 
 
-SCENARIOS: tuple[Scenario, ...] = (a_node_comes_back, agents_begin_anew)
+SCENARIOS: tuple[Scenario, ...] = (
+    a_node_comes_back,
+    a_node_that_only_the_gateway_reaches,
+    agents_begin_anew,
+)
