@@ -15,6 +15,7 @@ from fathom.sim.checkers.conditions import (
     ConditionsFollowGenerations,
     ConditionsStayAsTheyAre,
     GenerationsAreCounted,
+    TimesAreOfTheChange,
     TimesMoveWithTheirStatus,
     WholeListsAreGuarded,
 )
@@ -60,6 +61,7 @@ from fathom.sim.checkers.quiet_processes import (
 from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
 from fathom.sim.checkers.rejections import RejectedForWantOfRoom
 from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
+from fathom.sim.checkers.rights import RightsAreThoseOfRoles
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
@@ -85,6 +87,7 @@ def at_home() -> list[Checker]:
         OnlyWhatRunsIsReady(),
         NothingRunsUnwanted(),
         TimesMoveWithTheirStatus(),
+        TimesAreOfTheChange(),
         StatusIsNotRewritten(),
         ConditionsStayAsTheyAre(),
         ConditionsDoNotVanish(),
@@ -113,6 +116,7 @@ def at_home() -> list[Checker]:
         ServersKnowTheStore(),
         AnswersAreTrue(),
         WritesAreAsAsked(),
+        RightsAreThoseOfRoles(),
         WritesAreDeclared(),
         ReadsAreDeclared(),
         StatusesMatchObjects(),

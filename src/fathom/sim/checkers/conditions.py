@@ -1,19 +1,29 @@
 """Conditions and generations of objects of any kind.
 
-When a condition's `lastTransitionTime` moves, which generation a status names, and that a changed spec gets a
-new generation.
+When a condition's `lastTransitionTime` moves and what it says, which generation a status names, and that a
+changed spec gets a new generation.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from fathom.controllers.refusals import REPLICA_FAILURE
 from fathom.model.body import decode_json
 from fathom.model.conditions import PODS_REFUSED
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import ABOUT_ANOTHER, Checker, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world.world import World
+
+# From a look at the clock to the request: one pass over many objects. Times are of whole seconds. Where
+# faults have met something, a request of that pass may have waited for an answer in vain, or was sent again.
+PASS_S, LATE_S = 5.0, 40.0
 
 
 class TimesMoveWithTheirStatus(Checker):
@@ -36,6 +46,43 @@ class TimesMoveWithTheirStatus(Checker):
                 state = f"{condition.get('type')}, which is still {condition['status']}"
                 return f"{change.by} moved the time of {state}, from {since} to {now}"
         return None
+
+
+class TimesAreOfTheChange(Checker):
+    """A status that a condition did not have before comes with the time at which its writer decided so: by
+    the writer's clock, which may be wrong, and at most a moment before the request was sent, which may be
+    late. People may write what they like."""
+
+    name = "a condition's time is when its status changed"
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
+    def commit(self, change: Seen) -> Found:
+        before, after = _conditions(change.old), _conditions(change.new)
+        if not after or before is after or before == after or change.by == DRIVER:
+            return None
+        was = {condition.get("type"): condition.get("status") for condition in before}
+        for condition in after:
+            kind, status = condition.get("type"), condition.get("status")
+            if was.get(kind) != status and (problem := self._misdated(change, condition)) is not None:
+                return f"{_actor(change)} set {kind} of {change.path} to {status}, {problem}"
+        return None
+
+    def _misdated(self, change: Seen, condition: Obj) -> str | None:
+        told = condition.get("lastTransitionTime")
+        told_ns = moment_ns(told)
+        if told_ns is None:
+            return "and does not say since when"
+        engine = self._engine
+        # By the right clock, since the scenario began.
+        told_s = (told_ns - engine.epoch_ns - engine.began_ns) / SECOND_NS
+        errors_s = [error_ns / SECOND_NS for error_ns in engine.clock_errors_ns]
+        sent_s = change.at_s if change.sent_s is None else change.sent_s
+        allowed_s = LATE_S if engine.faults.fired else PASS_S
+        if sent_s - allowed_s + min(errors_s) <= told_s <= change.at_s + max(errors_s):
+            return None
+        return f"since {told}, {sent_s - told_s:.0f} s before that request was sent"
 
 
 def _conditions(obj: Obj | None) -> list[Obj]:

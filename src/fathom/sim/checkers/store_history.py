@@ -107,6 +107,13 @@ class StoreHistory:
 
     def at(self, resource: str, revision: int, wants: Callable[[str, Obj], bool]) -> dict[str, int]:
         """The objects that existed at a revision, each with its own revision."""
+        objects = self._at(resource, revision)
+        return {path: own for path, (own, obj) in objects.items() if wants(path, obj)}
+
+    def objects_at(self, resource: str, revision: int) -> list[Obj]:
+        return [obj for _, obj in self._at(resource, revision).values()]
+
+    def _at(self, resource: str, revision: int) -> dict[str, State]:
         objects = self._now.get(resource, {})
         steps = self.steps(resource)
         if steps and steps[-1].revision > revision:
@@ -118,4 +125,4 @@ class StoreHistory:
                     objects.pop(step.path, None)
                 else:
                     objects[step.path] = step.old
-        return {path: own for path, (own, obj) in objects.items() if wants(path, obj)}
+        return objects

@@ -41,6 +41,7 @@ from fathom.sim.scenarios import (
     forbidding,
     foreign_conditions,
     gateways,
+    granting,
     gray,
     history,
     in_time,
@@ -172,6 +173,7 @@ MODULES = (
     stopping,
     draining,
     troubled,
+    granting,
 )
 
 

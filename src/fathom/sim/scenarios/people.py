@@ -30,11 +30,12 @@ class ClientDied(Exception):
 class Person:
     """Does what the scenario asks, from a process of their own: faults may hit it like any other."""
 
-    def __init__(self, world: World, name: str, *, server: int = 1) -> None:
+    def __init__(self, world: World, name: str, *, server: int = 1, account: User | None = None) -> None:
+        """`account`: whose rights they have, where it is not a user of that name."""
         self._world = world
         self._inside: Inside | None = None
         self.name = name
-        self._process = world.process(name, self._arrive, server=server, account=User(name))
+        self._process = world.process(name, self._arrive, server=server, account=account or User(name))
 
     def _arrive(self, inside: Inside) -> None:
         self._inside = inside

@@ -82,6 +82,7 @@ class Engine:
         else:
             self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
         self.processes: dict[str, SimProcess] = {}
+        self.clock_errors_ns = {0}  # How wrong any wall clock has been.
         self.graveyard: list[Domain] = []  # Domains of ended processes, with their tasks, until `end`.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
         self.listeners: list[RequestListener] = []  # Invariants: get the requests and answers of API servers.

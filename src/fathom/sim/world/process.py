@@ -214,6 +214,7 @@ class SimProcess:
 
     def set_clock(self, skew_ns: int) -> None:
         self.skew_ns = skew_ns
+        self.world.clock_errors_ns.add(skew_ns)
         self.deliver(Input.CLOCK, 0, 0, clock_payload(self.world.epoch_ns + skew_ns))
 
     def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
