@@ -41,6 +41,7 @@ from fathom.sim.checkers.owners import NothingIsHeldBack
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.checkers.rollouts import OneRevisionPerTemplate, RolledOut
+from fathom.sim.checkers.service_claims import ClaimsAreThoseOfServices
 from fathom.sim.checkers.statuses import RECOUNTS, StatusesMatchObjects, StoreFacts
 from fathom.sim.checkers.workloads import CountedOnce
 from fathom.sim.world.invariants import NOBODY_KNOWS, Checker, Finding, Seen, place_of, standard
@@ -75,6 +76,7 @@ NOT_JUDGED: dict[str, str] = {
     "a pod is deleted as not ready only as it was read": REQUESTS,
     "a dry run stores nothing": REQUESTS,
     "a write does what was asked": REQUESTS,
+    "a field keeps its owners while it stays as it is": REQUESTS,
     "every observed write is declared": REQUESTS,
     "every observed read is declared": REQUESTS,
     "API answers match the store": ANSWERS,
@@ -254,6 +256,7 @@ def _by_commits() -> list[Checker]:
         ObjectsKeepTheirIdentity(),
         WritesWithinTheTerm(),  # In part: the fence that a request claims is not in the audit log.
         QuotaIsTheSum(),
+        ClaimsAreThoseOfServices(),
         NoQuotaOverItsLimit(),
         LedgerIsTheSum(),
         NobodyIsBoundBeyondALimit(),

@@ -33,6 +33,7 @@ from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
 from fathom.sim.checkers.evicted_pods import VictimsAreMarked
+from fathom.sim.checkers.field_owners import FieldsKeepTheirOwners
 from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
 from fathom.sim.checkers.given_up import GivenUpWithoutProgress
@@ -62,6 +63,7 @@ from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
 from fathom.sim.checkers.rejections import RejectedForWantOfRoom
 from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.rights import RightsAreThoseOfRoles
+from fathom.sim.checkers.service_claims import ClaimsAreThoseOfServices
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
@@ -117,6 +119,8 @@ def at_home() -> list[Checker]:
         AnswersAreTrue(),
         WritesAreAsAsked(),
         RightsAreThoseOfRoles(),
+        FieldsKeepTheirOwners(),
+        ClaimsAreThoseOfServices(),
         WritesAreDeclared(),
         ReadsAreDeclared(),
         StatusesMatchObjects(),

@@ -27,6 +27,7 @@ from fathom.sim.scenarios import (
     constraints,
     contradicting,
     crashes,
+    daily_use,
     deaf,
     deleted_leases,
     draining,
@@ -174,6 +175,7 @@ MODULES = (
     draining,
     troubled,
     granting,
+    daily_use,
 )
 
 
