@@ -25,6 +25,7 @@ DEAD = "no ADDED for a dead UID"
 CHAIN = "each cache change starts from the state of the last one"
 ONE = "each cache change is of one object"
 AS_NEW = "a cache is as new as it says"
+DROPPED = "a cache removes only what is deleted"
 PROBED = "a cache that was asked for has what the server had"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
@@ -177,6 +178,10 @@ class CacheInspector:
             self._broken(ONE, f"{kind} {'/'.join(key)} changed into another object of the name")
         if after is None:
             self._last_seen.pop((kind, key), None)
+            if uid_of(subject) not in self._checker.deaths and kind in dict(self._whole):
+                self._broken(
+                    DROPPED, f"{kind} {'/'.join(key)} is still there, but was removed from the cache"
+                )
             return
         self._last_seen[kind, key] = after
         died = self._checker.deaths.get(uid_of(after))

@@ -47,6 +47,7 @@ from fathom.sim.scenarios import (
     history,
     in_time,
     jobs,
+    kept_history,
     late_commits,
     leaders,
     leading_again,
@@ -74,6 +75,7 @@ from fathom.sim.scenarios import (
     recovering,
     refusals,
     replaced_victims,
+    relisting,
     replicas,
     reservations,
     returning,
@@ -82,6 +84,7 @@ from fathom.sim.scenarios import (
     scheduling,
     serving,
     sorts_of_pods,
+    shares,
     stale_runbooks,
     stopping,
     surviving,
@@ -176,6 +179,9 @@ MODULES = (
     troubled,
     granting,
     daily_use,
+    shares,
+    relisting,
+    kept_history,
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.conditions import DISRUPTION_TARGET, is_true
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.resources import NODES, PODS
+from fathom.model.resources import NODES, PODS, RESOURCE_QUOTAS
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.scenarios import scheduling
@@ -187,6 +187,9 @@ async def preemption_behind_two_servers(world: World) -> None:
 
 async def _preempt_at_random(world: World, *, servers: int = 1) -> None:
     await start_processes(world, servers=servers)
+    # Far more than they need: it counts them, and what is reserved for them.
+    plenty = {"pods": "500", "requests.cpu": "500"}
+    await world.apply(RESOURCE_QUOTAS, {"metadata": {"name": "plenty"}, "spec": {"hard": plenty}})
     for number in range(world.scale):
         await world.sleep(2.5 * world.rng.random())
         action = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
