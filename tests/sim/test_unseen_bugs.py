@@ -24,6 +24,7 @@ FILES = sorted(Path(unseen.__file__).parent.glob("[a-z]*.py"))
 FOUND = {
     "acknowledged_for_the_predecessor": "observed-by-each-leader",
     "acknowledged_in_the_middle": "acknowledged-after-the-pass",
+    "acknowledgement_of_an_earlier_leader_counts": "led-by-who-has-not-heard",
     "adopted_beside_new": "pods-change-hands",
     "agent_knows_its_own_conditions": "agents-alone",
     "anothers_revision_on_record": "answered-with-a-timeout",
@@ -58,6 +59,7 @@ FOUND = {
     "evicts_the_namesake": "named-again-in-the-middle",
     "expired_a_minute_early": "reserved-for-long",
     "failed_index_runs_again": "ordinary-days",
+    "failed_read_settles_a_write": "written-and-not-to-be-read",
     "failure_replaces_conditions": "foreign-conditions",
     "finished_pod_counts_after_relist": "a-scheduler-leads-again",
     "fight_of_an_earlier_server_stays": "a-fight-ends-while-its-server-is-down",

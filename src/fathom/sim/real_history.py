@@ -82,6 +82,7 @@ NOT_JUDGED: dict[str, str] = {
     "API answers match the store": ANSWERS,
     "everybody may do what their roles say, and nothing else": ANSWERS,
     "restarts are spaced": TIMES,
+    "what is on record as done is done, and what as not done is not": TIMES,
     "a condition's time is when its status changed": TIMES,
     "a status is not rewritten only for the numbers in its messages": TIMES,
     "a lease is taken over only after it expires": TIMES,

@@ -67,6 +67,7 @@ from fathom.sim.checkers.service_claims import ClaimsAreThoseOfServices
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
+from fathom.sim.checkers.write_outcomes import OutcomesAreSo
 from fathom.sim.checkers.writes import WritesAreAsAsked
 from fathom.sim.world.invariants import Checker
 
@@ -126,6 +127,7 @@ def at_home() -> list[Checker]:
         StatusesMatchObjects(),
         GatewayFollowsObjects(),
         RecordsAreTrue(),
+        OutcomesAreSo(),
         OwnDeletesAreKnown(),
         EveryWriteHasItsDecision(),
         EveryEventHasItsDecision(),

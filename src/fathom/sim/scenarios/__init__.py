@@ -49,6 +49,7 @@ from fathom.sim.scenarios import (
     jobs,
     kept_history,
     late_commits,
+    later_terms,
     leaders,
     leading_again,
     lives,
@@ -182,6 +183,7 @@ MODULES = (
     shares,
     relisting,
     kept_history,
+    later_terms,
 )
 
 

@@ -15,7 +15,7 @@ from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, manage
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.faults import AnyFault, LoseReply
+from fathom.sim.world.faults import AnyFault, LoseReply, LoseRequest, Refuse
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -23,6 +23,7 @@ from fathom.sim.world.world import World
 APP = "web"
 KINDS = ("/pods", "/replicasets")
 WRITES = ("POST /api/v1/namespaces/default/pods", "DELETE /api/v1/namespaces/default/pods")
+READS = "GET /api/v1/namespaces/default/pods/"
 LOOK_S = 0.05
 
 
@@ -39,6 +40,33 @@ def timeouts(seed: str) -> Sequence[AnyFault]:
         for match in WRITES
         for _ in range(4)
     ]
+
+
+def lost_and_unread(seed: str) -> Sequence[AnyFault]:
+    """Creates and deletes of pods are lost, or their replies are, and then reads of pods fail for a while."""
+    rng = Streams(seed).stream("lost-and-unread")
+    faults: list[AnyFault] = []
+    for name in MANAGERS:
+        for match in WRITES:
+            for lost in (LoseReply, LoseReply, LoseRequest):
+                faults.append(lost(at_s=40 * rng.random(), target=name, match=match))
+        faults += [
+            Refuse(at_s=45 * rng.random(), target=name, match=READS, times=rng.randrange(1, 4), status=503)
+            for _ in range(6)
+        ]
+    return sorted(faults, key=lambda fault: fault.at_s)
+
+
+@scenario(Menu(processes=MANAGERS, kinds=KINDS), faults_of=lost_and_unread, checkers=checkers, scale=8)
+async def written_and_not_to_be_read(world: World) -> None:
+    """Creates and deletes of pods get no answer, and the reads that are to tell what came of them fail too:
+    nothing is on record as done, or as not done, that is not so."""
+    manage(world, ReplicaSets, kinds=KINDS)
+    run_controllers(world, AGENT, SimulatedNodes)
+    for number in range(world.scale):
+        await world.apply(REPLICA_SETS, replica_set(APP, 4 if number % 2 == 0 else world.rng.randrange(1, 3)))
+        await world.sleep(2 + 6 * world.rng.random())
+    await world.heal_and_settle(quiet_s=QUIET_S)
 
 
 @scenario(Menu(processes=MANAGERS, kinds=KINDS), faults_of=timeouts, checkers=checkers, scale=10)
@@ -92,4 +120,8 @@ async def deleted_again(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S)
 
 
-SCENARIOS: tuple[Scenario, ...] = (answered_with_a_timeout, deleted_again)
+SCENARIOS: tuple[Scenario, ...] = (
+    answered_with_a_timeout,
+    written_and_not_to_be_read,
+    deleted_again,
+)
