@@ -61,8 +61,8 @@ from fathom.sim.checkers.quiet_processes import (
 )
 from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
 from fathom.sim.checkers.rejections import RejectedForWantOfRoom
-from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.rights import RightsAreThoseOfRoles
+from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.service_claims import ClaimsAreThoseOfServices
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects

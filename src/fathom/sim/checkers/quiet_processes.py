@@ -152,7 +152,7 @@ class SignalsAreOfWhoLeads(Checker):
             state = process.state
             if not process.alive or not isinstance(state, Controllers) or not state._settings.signals:
                 continue
-            if not _may_act(state.lease_status):
+            if not may_act(state):
                 continue
             path = Key("", state._settings.signals)
             signals = lookup(world.get(SIGNALS, path), "status", "signals") or ()
