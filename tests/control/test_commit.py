@@ -100,6 +100,22 @@ def test_after_a_write_that_nobody_knows_of_the_server_is_asked_before_anything_
     )  # fmt: skip
 
 
+def test_a_create_without_an_answer_is_not_called_a_failure_when_its_object_has_gone_since() -> None:
+    async def story(world: World) -> None:
+        await define(world)
+        world.process("kit", hosting())
+        await world.sleep(2)
+        await greet(world, "hi", copies=1)
+        await world.until(lambda: bool(cards(world)), within_s=5, what="the card is there")
+        await world.delete(MAPS, "hi-0")
+        await ready(world, "hi")
+        results = [one.result for one in hosted(world).journal.outcomes if one.verb == "create"]
+        assert results == ["unknown", "committed"]
+
+    hold = HoldWatch(at_s=1.5, target="kit", match="/configmaps", for_s=30)
+    told(story, faults=[LoseReply(at_s=0, target="kit", match=POSTS), hold])
+
+
 def test_own_creates_are_seen_before_the_watch_tells_of_them() -> None:
     async def story(world: World) -> None:
         await define(world)

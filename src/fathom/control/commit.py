@@ -262,7 +262,7 @@ class Commit:
             _as_seen(action, sent), read, lambda current: is_done(action, current), rng=self._rng
         )
         self._remember(action, outcome, owner)
-        result, revision, message = _result_of(sent, outcome)
+        result, revision, message = _result_of(action, sent, outcome)
         written = Subject(kind.resource.name, *key, _uid_of(action, outcome))
         if isinstance(outcome, Committed) and uid_of(outcome.obj) not in {"", written.uid}:
             revision = 0  # It was deleted, and another object has its name: this is the other one's.
@@ -437,8 +437,10 @@ def _needed(need: Unmet) -> str:
     return f"{need.reason}: {need.kind} {need.why}" + (f" ({need.measured})" if need.measured else "")
 
 
-def _result_of(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
+def _result_of(action: Action, sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
     result, revision, message = result_of(outcome)
+    if isinstance(action, Create) and isinstance(sent, Unknown) and isinstance(outcome, Conflict):
+        return "unknown", 0, f"{message}; it is not there now, and may have been"
     was_unknown = isinstance(outcome, Committed) and not isinstance(sent, Committed)
     return ("settled" if was_unknown else result), revision, message
 
