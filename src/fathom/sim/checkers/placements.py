@@ -49,7 +49,9 @@ class Case(NamedTuple):
 
 
 class PlacementsKeepTheRules(Checker):
-    """A RecordReader."""
+    """Each decision is what slow and obvious rules say of what its scheduler has in view: the chosen node
+    takes the pod and is among the best, each node is rejected for the reason that is given, the right pods of
+    lower priority are evicted, and room is kept only for who waits for it. A RecordReader."""
 
     name = "a placement keeps the rules"
 

@@ -19,6 +19,9 @@ Parts = dict[tuple[Any, ...], Any]  # ('pods', UID), ('ports', protocol, port, n
 
 
 class TablesEqualNewOnes(Checker):
+    """At rest: each node's facts and sums, the pods and ports on it, the groups that rules count, the room
+    that is claimed, and each tenant's use."""
+
     name = "a scheduler's table equals one made anew"
     patience_s = 120.0  # A watch that went dead without an error is noticed only by its silence.
 
