@@ -93,6 +93,13 @@ NOT_JUDGED: dict[str, str] = {
     "a condition is not replaced by one about an older generation": WRITERS,
     "only objects without owners are garbage-collected": WRITERS,
     "only the victims of a preemption are marked": ORDER,
+    "published signals are those of the present leader when settled": MEMORY,
+    "no pod is created for an index that is over": TIMES,
+    "an index fails by its own pods": WRITERS,
+    "a crash loop keeps its start": TIMES,
+    "each life of a process leads in an epoch of its own": WRITERS,
+    "pods of a node that is seen alive stay in service": WRITERS,
+    "a rollout is given up only without progress": TIMES,
     "the change that why proposes for a waiting pod admits it": FORKS,
 }
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from fathom.gateway.controller import Gateway
 from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
+from fathom.model.resource_names import SLICES
 from fathom.sim.world.invariants import Checker, Finding
 
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-SERVICES, SLICES, ROUTES = "services", "endpointslices.discovery.k8s.io", "trafficroutes.fathom.dev"
+SERVICES, ROUTES = "services", "trafficroutes.fathom.dev"
 LABELS = {
     "region": "topology.kubernetes.io/region",
     "zone": "topology.kubernetes.io/zone",
