@@ -69,6 +69,7 @@ NOT_JUDGED: dict[str, str] = {
     "no decision deletes again what its maker has deleted": MEMORY,
     "a scheduler's table equals one made anew": MEMORY,
     "a placement keeps the rules": MEMORY,
+    "nothing is given up within two minutes": TIMES,
     "the gateway's table and routes' statuses match the objects when settled": MEMORY,
     "a step of a policy rollout is over only when all schedulers have seen it": MEMORY,
     "a delete names the object's UID": REQUESTS,

@@ -61,6 +61,7 @@ from fathom.sim.checkers.quiet_processes import (
 )
 from fathom.sim.checkers.records import OwnDeletesAreKnown, RecordsAreTrue
 from fathom.sim.checkers.rejections import RejectedForWantOfRoom
+from fathom.sim.checkers.retries import NothingIsGivenUpSoon
 from fathom.sim.checkers.rights import RightsAreThoseOfRoles
 from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.service_claims import ClaimsAreThoseOfServices
@@ -80,6 +81,7 @@ def at_home() -> list[Checker]:
         BoundWhereItMayBe(),
         TablesEqualNewOnes(),
         PlacementsKeepTheRules(),
+        NothingIsGivenUpSoon(),
         EvictionsAreAllowed(),
         VictimsAreMarked(),
         RestartsAreCounted(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fathom.model.conditions import BLOCKED_BY_POLICY, is_true
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
@@ -11,6 +12,7 @@ from fathom.sim.world.invariants import Finding, Found, Seen
 
 # A scheduler may not know of a node's newer labels and taints: the longest that a watch is held back.
 KNOWN_S = 90.0
+WAITS = ("Queued", "SchedulingRetrying", BLOCKED_BY_POLICY)  # Conditions of a pod that has no node yet.
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -52,9 +54,12 @@ class BoundWhereItMayBe(AtRest):
                 for condition in conditions
                 if condition.get("type") == "PodScheduled"
             ]
+            path = "/".join(("pods", *key_of(pod)))
             if lookup(pod, "spec", "nodeName") and "False" in statuses:
-                path = "/".join(("pods", *key_of(pod)))
                 yield Finding(f"{path} has a node, but its PodScheduled condition is False", (path,))
+            waits = [name for name in WAITS if is_true(pod, name)]
+            if lookup(pod, "spec", "nodeName") and waits:
+                yield Finding(f"{path} has a node, but its condition {waits[0]} is True", (path,))
 
     def _node_changed(self, change: Seen) -> None:
         name, at_s = change.key.name, change.at_s

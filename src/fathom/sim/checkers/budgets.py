@@ -1,8 +1,9 @@
-"""Each eviction is charged to its budget, and no budget allows more than pods were healthy lately."""
+"""Each eviction is charged to its budget as it is now, and no budget allows more than pods were healthy
+lately."""
 
 from __future__ import annotations
 
-from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup
+from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata
 from fathom.model.resource_names import BUDGETS
 from fathom.model.selectors import LabelSelector
 from fathom.sim.world.invariants import Checker, Found, Seen
@@ -22,7 +23,7 @@ class EvictionsAreAllowed(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == BUDGETS:
-            problem = self._raised(change)
+            problem = self._raised(change) or _charged_too_soon(change)
             _keep(self._budgets, change.key, change.new)
             self._note(change)
             return problem
@@ -74,6 +75,21 @@ class EvictionsAreAllowed(Checker):
             if change.key.name not in (lookup(budget, "status", "disruptedPods") or {}):
                 return f"{change.by} evicted {change.key.name}, but its budget {key.name} was not charged"
         return None
+
+
+def _charged_too_soon(change: Seen) -> Found:
+    """What a budget allows was counted for its present spec: it may have become stricter."""
+    if change.old is None or change.new is None:
+        return None
+    before, after = (lookup(budget, "status", "disruptedPods") or {} for budget in (change.old, change.new))
+    evicted = sorted(after.keys() - before.keys())
+    counted, edited = (
+        lookup(change.old, "status", "observedGeneration"),
+        metadata(change.old).get("generation"),
+    )
+    if not evicted or counted == edited:
+        return None
+    return f"{evicted[0]} was evicted by what generation {counted} allowed; the budget is at {edited}"
 
 
 def _is_healthy(pod: Obj | None) -> bool:

@@ -38,10 +38,10 @@ HELD = "example.com/held"
 LEAST = 2
 
 
-def budget(name: str) -> Obj:
+def budget(name: str, least: int = LEAST) -> Obj:
     return {
         "metadata": {"name": name},
-        "spec": {"minAvailable": LEAST, "selector": {"matchLabels": {"app": name}}},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
     }
 
 
@@ -115,6 +115,8 @@ async def _change(world: World) -> None:
         tag, replicas = world.rng.randrange(1, 3), world.rng.randrange(3, 5)
         await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=tag))
         return
+    if world.rng.random() < 0.3:  # The next evictions may come before its controller has seen that.
+        await world.apply(BUDGETS, budget(name, world.rng.choice((1, LEAST, 3))))
     for pod in world.rng.sample(ready, min(2, len(ready))) if (ready := _ready(world, name)) else ():
         await evict(world, pod)
 

@@ -74,7 +74,9 @@ async def gray_nodes(world: World) -> None:
     for index, name in enumerate(GRAY):
         run_agent(world, name, zone=ZONES[index], script={"fail": "start"})
     await world.sleep(5)
-    await world.apply(DEPLOYMENTS, deployment("bad", 5, notes={"fathom.dev/simulated": '{"fail": "start"}'}))
+    await world.apply(
+        DEPLOYMENTS, deployment("bad", REPLICAS, notes={"fathom.dev/simulated": '{"fail": "start"}'})
+    )
     await world.apply(DEPLOYMENTS, deployment("web", REPLICAS))
     await world.sleep(40)
     world.heal()

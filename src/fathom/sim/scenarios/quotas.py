@@ -9,12 +9,13 @@ from fathom.client.api import Api, Resource
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
-from fathom.model.resources import RESOURCE_QUOTAS
+from fathom.model.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from fathom.model.user import MASTERS, User
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.replicas import WORKLOADS, keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
@@ -145,4 +146,38 @@ async def quota_edited_elsewhere(world: World) -> None:
     await world.heal_and_settle()
 
 
-SCENARIOS: tuple[Scenario, ...] = (quota_changes, quota_edited_elsewhere)
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        kinds=("/pods", "/replicasets"),
+        happenings=("handover",),
+        seconds=25,
+        most=4,
+    ),
+    checkers=checkers,
+    scale=40,
+)
+async def much_happens_while_there_is_no_room(world: World) -> None:
+    """A workload outgrows its quota, and much happens to its pods meanwhile: nobody gives it up because of
+    that, and when there is room it has all its pods within a minute."""
+    troubles = run_managers_and_agents(world, ReplicaSets)
+    await world.apply(LIMITS, defaults("100m"))
+    await world.apply(RESOURCE_QUOTAS, quota(3))
+    await world.apply(REPLICA_SETS, replica_set("web", 5))
+    for number in range(world.scale):
+        await world.sleep(0.8 * world.rng.random())
+        pods = world.list("pods", "default")
+        if pods:
+            touched = {"metadata": {"labels": {"touched": str(number)}}}
+            await world.api.patch(PODS, *key_of(world.rng.choice(pods)), touched)
+    await world.apply(RESOURCE_QUOTAS, quota(ENOUGH))
+    world.heal()
+    await look_at_the_end(world, "web")
+    await come_to_rest(world, troubles)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    quota_changes,
+    quota_edited_elsewhere,
+    much_happens_while_there_is_no_room,
+)
