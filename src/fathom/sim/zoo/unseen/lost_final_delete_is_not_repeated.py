@@ -1,0 +1,15 @@
+"""The agent does not check that a pod is gone after its final delete: if that request was lost, the pod is
+being deleted for ever."""
+
+from __future__ import annotations
+
+from fathom.agent.reporter import Reporting
+from fathom.sim.zoo import rewrite
+
+ROOM = "agent"
+
+rewrite(
+    Reporting._let_go,
+    'return ReconcileResult.after(applied, in_s=LET_GO_S, why="to check that the pod is gone")',
+    "return ReconcileResult.after(applied)",
+)
