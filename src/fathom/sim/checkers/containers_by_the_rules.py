@@ -3,6 +3,7 @@ start and stop, which of them run again, what a probe may do and when, and how l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SLACK_S = 0.2
 LATE_S = 30.0
+REPORTED_S = 60.0  # After a failure: a report may be under way for that long.
 ALONE = "fathom.dev/stop-when-alone-seconds"
 
 
@@ -49,7 +51,7 @@ class ContainersByTheRules(Checker):
         # By the ids of runs, whichever agent saw it.
         self._started: set[str] = set()  # Their startup probes have passed.
         self._was_ready: set[str] = set()
-        self._was_unready: set[str] = set()
+        self._unready_s: dict[str, float] = {}  # When their readiness probes had failed too often, last.
         self._now_s: Callable[[], float] = lambda: 0.0
 
     def begin(self, world: World) -> None:
@@ -190,7 +192,8 @@ class ContainersByTheRules(Checker):
                 seen.prepared.add(name)
         if kind == "readinessProbe":
             self._was_ready |= {run.id} if row.has_passed(probe) else set()
-            self._was_unready |= {run.id} if row.has_failed(probe) else set()
+            if row.has_failed(probe):
+                self._unready_s[run.id] = now_s
 
     # What agents report.
 
@@ -236,8 +239,9 @@ class ContainersByTheRules(Checker):
     def _may_be_unready(self, seen: SeenPod, container: ContainerSpec, run: SeenRun) -> bool:
         if has_like_probes(container) or seen.ends_s is not None or not run.lives or run.term_s is not None:
             return True
-        failed = run.id in self._was_unready or _has_failed_for_good(container, run, self._now_s())
-        return failed or _must_end(seen)
+        now_s = self._now_s()
+        failed = now_s < self._unready_s.get(run.id, -math.inf) + REPORTED_S
+        return failed or _has_failed_for_good(container, run, now_s) or _must_end(seen)
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         yield from self._problems

@@ -17,7 +17,7 @@ from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.faults import AnyFault, Refuse
+from fathom.sim.world.faults import AnyFault, LoseRequest, Refuse
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -58,14 +58,18 @@ class RunningPodsAreKept(Checker):
 )
 async def containers_outlive_their_agent(world: World) -> None:
     """An agent crashes and stops again and again while its pods start, run, end and are deleted, and its node
-    loses a label that they asked for: each container runs once at a time, and no restart ends a pod."""
+    loses a label that they asked for: each container runs once at a time, no restart ends a pod, and none
+    takes a ready one out of service until its next probe."""
     machine = SimulatedMachine(observe=observed(world, AGENT))
     for checker in (NothingIsStartedTwice({AGENT: machine}), RunningPodsAreKept(), *at_rest(AGENT)):
         world.add_checker(checker)
     await _start_agent(world, partial(begin_agent, machine=machine))
     await world.apply(NODES, {"metadata": {"name": AGENT, "labels": DISK}})
     for number in range(world.scale):
-        await world.apply(PODS, _pod(f"p-{number}", world.rng.choice(tuple(SCRIPTS))))
+        obj = _pod(f"p-{number}", world.rng.choice(tuple(SCRIPTS)))
+        if world.rng.random() < 0.5:
+            obj["spec"]["containers"][0]["readinessProbe"] = _rare_probe(world)
+        await world.apply(PODS, obj)
         await world.sleep(2 * world.rng.random())
         if number == world.scale // 2:
             await world.until(lambda: _are_admitted(world), within_s=120, what="the first pods are admitted")
@@ -100,6 +104,10 @@ def _pod(name: str, app: str) -> Obj:
     return {"metadata": {"name": name, "labels": {"app": app}, "annotations": notes}, "spec": spec}
 
 
+def _rare_probe(world: World) -> Obj:
+    return {"tcpSocket": {"port": 8080}, "periodSeconds": world.rng.choice((3, 10, 20))}
+
+
 async def _delete_one(world: World) -> None:
     pods = [pod for pod in world.list("pods") if not lookup(pod, "metadata", "deletionTimestamp")]
     if pods:
@@ -129,10 +137,45 @@ async def stopped_while_unheard(world: World) -> None:
     await world.heal_and_settle(quiet_s=20, within_s=600)
 
 
+# Some of the agent's requests never arrive, and nobody tells it. The last one of a pod is its removal.
+UNSENT: tuple[AnyFault, ...] = tuple(
+    LoseRequest(at_s=at_s, target=AGENT, match=match)
+    for at_s, match in ((6.0, "DELETE "), (10.0, "PATCH "), (14.0, "DELETE "), (24.0, "DELETE "))
+)
+
+
+@scenario(
+    Menu(
+        processes=(AGENT,),
+        kinds=("/pods", "DELETE "),
+        seconds=30,
+        most=4,
+        without=all_but("lose-request", "lose-reply", "slow-request", "refuse", "hold-watch", "crash"),
+    ),
+    scripted=UNSENT,
+    checkers=lambda: [*at_home(), *at_rest(AGENT)],
+    scale=8,
+)
+async def removed_though_requests_are_lost(world: World) -> None:
+    """Pods end, or are deleted and stop, and requests of their agent are lost on the way, also the last one
+    that removes a pod: every deleted pod goes, though nothing else happens to it."""
+    await _start_agent(world, begin_agent)
+    for number in range(world.scale):
+        await world.apply(PODS, _pod(f"p-{number}", world.rng.choice(tuple(SCRIPTS))))
+        await world.sleep(3 * world.rng.random())
+        if number % 2:
+            await _delete_one(world)
+    await world.heal_and_settle(quiet_s=20, within_s=600)
+
+
 def _runs(world: World, name: str) -> bool:
     pod = world.get("pods", Key("default", name))
     statuses = lookup(pod, "status", "containerStatuses") or ()
     return any(lookup(status, "state", "running") for status in statuses)
 
 
-SCENARIOS: tuple[Scenario, ...] = (containers_outlive_their_agent, stopped_while_unheard)
+SCENARIOS: tuple[Scenario, ...] = (
+    containers_outlive_their_agent,
+    stopped_while_unheard,
+    removed_though_requests_are_lost,
+)
