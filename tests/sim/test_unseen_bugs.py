@@ -158,6 +158,7 @@ FOUND = {
     "unreachable_pods_stay_ready": "a-node-comes-back",
     "untried_time_counts": "policy-rollout-that-sees-nothing",
     "victims_covered_by_budgets_first": "particular-pods",
+    "wider_canary_goes_unnoticed": "policies-change-while-pods-come",
 }
 SEEDS = 24
 # Those that take a moment: one of each sort of scenario that was added.

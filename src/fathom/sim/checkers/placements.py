@@ -17,6 +17,7 @@ from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.sim.slow_rules.cluster import Cluster, requests
 from fathom.sim.slow_rules.filters import first_reason, verdicts
+from fathom.sim.slow_rules.policies import policy_of
 from fathom.sim.slow_rules.scores import scores
 from fathom.sim.slow_rules.victims import victims
 from fathom.sim.world.invariants import Checker
@@ -51,7 +52,8 @@ class Case(NamedTuple):
 class PlacementsKeepTheRules(Checker):
     """Each decision is what slow and obvious rules say of what its scheduler has in view: the chosen node
     takes the pod and is among the best, each node is rejected for the reason that is given, the right pods of
-    lower priority are evicted, and room is kept only for who waits for it. A RecordReader."""
+    lower priority are evicted, room is kept only for who waits for it, and the policy is that of the pod. A
+    RecordReader."""
 
     name = "a placement keeps the rules"
 
@@ -71,7 +73,10 @@ class PlacementsKeepTheRules(Checker):
         view, scheduler = state.caches.snapshot(), state.scheduler.state
         as_decided = self._claimed_ns.get(process.name) != decision.time_ns
         case = _case(view, scheduler, decision, as_decided=as_decided)
-        wrongs = [*self._unfounded_claims(process.name, scheduler, decision.epoch)]
+        wrongs = [
+            *self._unfounded_claims(process.name, scheduler, decision.epoch),
+            *_judge_policy(view, decision),
+        ]
         if case is not None and len(case.cluster.nodes) * len(case.cluster.pods) <= PAIRS_MAX:
             wrongs += JUDGED[decision.verdict](case, decision)
         for wrong in wrongs:
@@ -95,6 +100,17 @@ class PlacementsKeepTheRules(Checker):
                 yield f"{kept}, which nobody has decided in this term"
 
     def concluded(self, process: SimProcess, outcome: Outcome) -> None: ...
+
+
+def _judge_policy(view: Snapshot, decision: Decision) -> Iterator[str]:
+    pod = view.get("Pod", Key(decision.subject.namespace, decision.subject.name))
+    if pod is None or uid_of(pod) != decision.subject.uid or not decision.policies:
+        return
+    spaces = {key_of(space).name: space for space in view.list("Namespace")}
+    tenant = tenant_of(pod, spaces.get(decision.subject.namespace))
+    own = policy_of(pod, tenant, view.list("PolicyRollout"), view.list("SchedulingPolicy"))
+    if decision.policies[0].name != own:
+        yield f"it is decided by policy {decision.policies[0].name}, but its own is {own}"
 
 
 def _case(view: Snapshot, state: SchedulerState, decision: Decision, *, as_decided: bool) -> Case | None:

@@ -11,7 +11,16 @@ from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.resources import LEASES, NODES, PODS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.checkers.leaders import FENCES
-from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
+from fathom.sim.scenarios.scheduling import (
+    POLICIES,
+    ROLLOUTS,
+    checkers,
+    delete_some,
+    node,
+    own,
+    pod,
+    run_scheduler,
+)
 from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.world.controllers import run_controllers
@@ -193,6 +202,76 @@ async def _start_rollout(world: World, *, hold_s: float, signals_max_age: str = 
         await world.apply(PODS, pod(f"p-{number}"))
 
 
+SPECS: tuple[Obj, ...] = (
+    {},
+    {"weights": {"MostAllocated": 5, "LeastAllocated": 0}},
+    {"preemption": False},
+    {"disabledFilters": ["InterPodAffinity"]},
+    {"maxZoneSkew": 1},
+)
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, *SHARDS), kinds=("/pods", "/policyrollouts", "/schedulingpolicies"), seconds=30
+    ),
+    checkers=checkers,
+    scale=30,
+)
+async def policies_change_while_pods_come(world: World) -> None:
+    """A policy is rolled out in many small steps while pods come and go, and people edit the steps, and begin
+    and end rollouts for single workloads, whose policy comes and goes: each pod is placed by the policy that
+    is its own then."""
+    for number in (1, 2, 3):
+        await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
+    for name in ("v4", "v5"):
+        await world.apply(POLICIES, own("SchedulingPolicy", name, world.rng.choice(SPECS)))
+    for number, name in enumerate(SHARDS):
+        run_scheduler(world, name, shard=number, shards=len(SHARDS))
+    for name in MANAGERS:
+        run_controllers(world, name, PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
+    run_controllers(world, AGENT, SimulatedNodes)
+    await world.apply(ROLLOUTS, _in_steps(world, "canary", "v5"))
+    for number in range(world.scale):
+        await world.sleep(2 * world.rng.random())
+        await _pods_or_policies(world, number)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+def _in_steps(world: World, name: str, to: str, **more: object) -> Obj:
+    percents = sorted(world.rng.sample(range(5, 100, 5), 3))
+    steps = [{"percent": percent, "hold": f"{world.rng.choice((2, 4, 8))}s"} for percent in percents]
+    return own("PolicyRollout", name, {"from": "v4", "to": to, "steps": steps, **more})
+
+
+async def _pods_or_policies(world: World, number: int) -> None:
+    action = world.rng.choice(("pods",) * 6 + ("delete", "policy", "steps", "single", "ended"))
+    if action == "pods":  # Which of them are canaries is chance.
+        for index in range(3):
+            await world.apply(PODS, pod(f"p-{number}-{index}", cpu="200m"))
+    elif action == "delete":
+        await delete_some(world)
+    elif action == "policy":
+        await _come_or_go(world, "v6")
+    elif action == "steps":
+        await world.apply(ROLLOUTS, _in_steps(world, "canary", "v5"))
+    elif action == "single":
+        names = [f"p-{later}-0" for later in range(number, number + 10)]
+        await world.apply(ROLLOUTS, _in_steps(world, f"of-{number}", "v6", scope={"workloads": names}))
+    else:
+        singles = [str(metadata(each)["name"]) for each in world.list(ROLLOUTS.name)]
+        for name in [name for name in singles if name != "canary"][:1]:
+            await world.delete(ROLLOUTS, name)
+
+
+async def _come_or_go(world: World, name: str) -> None:
+    """A policy does not change: it is made anew."""
+    if world.get(POLICIES.name, Key("", name)) is None:
+        await world.apply(POLICIES, own("SchedulingPolicy", name, world.rng.choice(SPECS)))
+    else:
+        await world.delete(POLICIES, name)
+
+
 def _phase(world: World) -> str:
     return str(_status(world.get(ROLLOUTS.name, Key("", "canary"))).get("phase"))
 
@@ -202,4 +281,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     policy_rollout_with_stale_signals,
     policy_rollout_that_sees_nothing,
     policy_rollout_observed_anew,
+    policies_change_while_pods_come,
 )

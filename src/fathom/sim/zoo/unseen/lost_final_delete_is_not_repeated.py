@@ -8,8 +8,8 @@ from fathom.sim.zoo import rewrite
 
 ROOM = "agent"
 WITHOUT_EFFECT = (
-    "The committer does the same before: a delete without grace that got no answer is done only when the pod is"
-    " gone, by a read, and is otherwise sent again. Without that guard too, the agent's next look at the pod"
+    "The committer does the same before: a delete without grace that got no answer is done only when a read"
+    " finds no pod, and is otherwise sent again. Without that guard too, the agent's next look at the pod"
     " still repeats it half a minute later. `removed-though-requests-are-lost` shows what is left."
 )
 
