@@ -104,6 +104,7 @@ FOUND = {
     "new_leader_heals_the_dead": "led-anew-while-a-node-is-dead",
     "new_leader_scales_down_without_window": "shrinks-under-new-leaders",
     "newest_route_holds": "routes-of-several",
+    "next_obstacle_is_not_waited_for": "many-things-are-in-the-way",
     "no_execute_taints_do_not_block": "particular-pods",
     "node_gone_by_hearsay": "what-a-new-leader-has-not-heard",
     "observed_in_an_earlier_term": "policy-rollout-observed-anew",
