@@ -117,6 +117,7 @@ FOUND = {
     "patched_by_name": "named-again-in-the-middle",
     "pods_before_their_node_do_not_count": "particular-pods",
     "preemptor_is_charged_twice_in_quotas": "preemption",
+    "preempts_where_its_zone_is_taken": "zones-full-of-lesser-pods",
     "probe_failures_need_not_be_in_a_row": "pods-of-every-sort",
     "probe_without_waiting": "one-of-many",
     "progress_counted_from_last_transition": "slow-rollouts",
