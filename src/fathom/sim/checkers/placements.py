@@ -19,7 +19,7 @@ from fathom.sim.slow_rules.cluster import Cluster, requests
 from fathom.sim.slow_rules.filters import first_reason, verdicts
 from fathom.sim.slow_rules.policies import policy_of
 from fathom.sim.slow_rules.scores import scores
-from fathom.sim.slow_rules.victims import victims
+from fathom.sim.slow_rules.victims import still_leaving, victims, would_help
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.violation import Violation
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PAIRS_MAX = 600  # Of nodes and pods: beyond that the slow rules would take as long as the whole run.
 # Rules of users, of the ledger's sums and of ages are not judged here.
 NOT_JUDGED = ("quota/", "freshness/")
+NOBODY_TO_EVICT = "preemption: 0/"  # Nodes where it would help.
 CLASS = "fathom.dev/capacity-class"
 
 
@@ -212,9 +213,22 @@ def _judge_rejected(case: Case, decision: Decision) -> Iterator[str]:
         yield f"no node is found for it, but it fits on {names}"
 
 
+def _judge_unschedulable(case: Case, decision: Decision) -> Iterator[str]:
+    yield from _judge_rejected(case, decision)
+    pod, tenant, cluster, context, _, is_free, as_decided = case
+    # A share of a class is not made free by the pods of others.
+    if not as_decided or not is_free or cluster.classes or NOBODY_TO_EVICT not in decision.message:
+        return
+    for name in cluster.nodes:
+        if would_help(pod, tenant, name, cluster, context):
+            yield f"it evicts nobody, but it would fit on {name} without the pods of lower priority"
+
+
 def _judge_preemption(case: Case, decision: Decision) -> Iterator[str]:
     pod, tenant, cluster, context, budgets, is_free, _ = case
     yield from _judge_rejected(case, decision)
+    for left in still_leaving(pod, lookup(pod, "status", "nominatedNodeName") or "", cluster):
+        yield f"pods are evicted on {decision.node}, though it still waits for {key_of(left).name} to leave"
     if not is_free:
         return
     wanted = victims(pod, tenant, decision.node, cluster, context, budgets=budgets)
@@ -226,4 +240,4 @@ def _judge_preemption(case: Case, decision: Decision) -> Iterator[str]:
         yield f"{', '.join(names)} are evicted on {decision.node}; it should be {others}"
 
 
-JUDGED = {"bind": _judge_bound, "unschedulable": _judge_rejected, "preempt": _judge_preemption}
+JUDGED = {"bind": _judge_bound, "unschedulable": _judge_unschedulable, "preempt": _judge_preemption}

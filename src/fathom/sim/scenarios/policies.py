@@ -4,6 +4,8 @@ are blind, behind or down: no step ends before it was observed for as long as it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
+from zlib import crc32
 
 import msgspec
 
@@ -202,6 +204,7 @@ async def _start_rollout(world: World, *, hold_s: float, signals_max_age: str = 
         await world.apply(PODS, pod(f"p-{number}"))
 
 
+PERCENTS = range(10, 100, 20)
 SPECS: tuple[Obj, ...] = (
     {},
     {"weights": {"MostAllocated": 5, "LeastAllocated": 0}},
@@ -228,10 +231,13 @@ async def policies_change_while_pods_come(world: World) -> None:
         await world.apply(POLICIES, own("SchedulingPolicy", name, world.rng.choice(SPECS)))
     for number, name in enumerate(SHARDS):
         run_scheduler(world, name, shard=number, shards=len(SHARDS))
-    for name in MANAGERS:
-        run_controllers(world, name, PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
     run_controllers(world, AGENT, SimulatedNodes)
     await world.apply(ROLLOUTS, _in_steps(world, "canary", "v5"))
+    for index in range(3):  # Nobody has begun the rollout yet.
+        await world.apply(PODS, pod(f"early-{index}", cpu="200m"))
+        await world.sleep(world.rng.random())
+    for name in MANAGERS:
+        run_controllers(world, name, PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
     for number in range(world.scale):
         await world.sleep(2 * world.rng.random())
         await _pods_or_policies(world, number)
@@ -239,16 +245,16 @@ async def policies_change_while_pods_come(world: World) -> None:
 
 
 def _in_steps(world: World, name: str, to: str, **more: object) -> Obj:
-    percents = sorted(world.rng.sample(range(5, 100, 5), 3))
+    percents = sorted(world.rng.sample(PERCENTS, 3))
     steps = [{"percent": percent, "hold": f"{world.rng.choice((2, 4, 8))}s"} for percent in percents]
     return own("PolicyRollout", name, {"from": "v4", "to": to, "steps": steps, **more})
 
 
 async def _pods_or_policies(world: World, number: int) -> None:
     action = world.rng.choice(("pods",) * 6 + ("delete", "policy", "steps", "single", "ended"))
-    if action == "pods":  # Which of them are canaries is chance.
-        for index in range(3):
-            await world.apply(PODS, pod(f"p-{number}-{index}", cpu="200m"))
+    if action == "pods":
+        for name in (f"p-{number}-0", f"p-{number}-1", _at_the_border(world, f"p-{number}-x")):
+            await world.apply(PODS, pod(name, cpu="200m"))
     elif action == "delete":
         await delete_some(world)
     elif action == "policy":
@@ -262,6 +268,13 @@ async def _pods_or_policies(world: World, number: int) -> None:
         singles = [str(metadata(each)["name"]) for each in world.list(ROLLOUTS.name)]
         for name in [name for name in singles if name != "canary"][:1]:
             await world.delete(ROLLOUTS, name)
+
+
+def _at_the_border(world: World, name: str) -> str:
+    """A pod that is the first, or the last, of those that a step changes nothing for."""
+    share = world.rng.choice(PERCENTS) - world.rng.randrange(2)
+    names = (f"{name}{number}" for number in count())
+    return next(each for each in names if crc32(f"default/{each}".encode()) % 100 == share)
 
 
 async def _come_or_go(world: World, name: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fathom.model.objects import Obj, lookup, uid_of
+from fathom.model.objects import Obj, is_deleting, lookup, uid_of
 from fathom.model.selectors import LabelSelector
 from fathom.model.times import moment_ns
 from fathom.schedule.decide.context import PlacementContext
 from fathom.sim.slow_rules.cluster import Cluster, labels, namespace
 from fathom.sim.slow_rules.filters import first_reason
+
+LONELY = ("node(s) didn't match pod affinity rules",)  # It comes beside no friend because others go.
 
 
 def victims(
@@ -39,6 +41,21 @@ def victims(
         if not fits():
             gone.append(other)
     return sorted(gone, key=importance)
+
+
+def would_help(pod: Obj, tenant: str, node: str, cluster: Cluster, world: PlacementContext) -> bool:
+    """Whether the pod would fit on the node without all pods of lower priority, of which there are some."""
+    lower = [other for other in cluster.on(node) if priority(other) < priority(pod)]
+    if not lower or first_reason(pod, tenant, cluster.nodes[node], cluster, world) == LONELY:
+        return False
+    left = cluster.without(lower)
+    return not first_reason(pod, tenant, left.nodes[node], left, world)
+
+
+def still_leaving(pod: Obj, node: str, cluster: Cluster) -> list[Obj]:
+    """Pods of lower priority that are being deleted there."""
+    lower = [other for other in cluster.on(node) if priority(other) < priority(pod)]
+    return [other for other in lower if is_deleting(other)]
 
 
 def priority(pod: Obj) -> int:
