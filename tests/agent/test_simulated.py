@@ -76,6 +76,26 @@ def test_an_agent_that_crashes_adopts_what_it_had_reported() -> None:
     passes(story(tale, processes=("agent",)))
 
 
+def test_an_agent_that_crashes_does_not_probe_again_whether_a_container_has_started() -> None:
+    """1. A container has started, and is not ready. 2. Its agent restarts: the startup probe fails by now."""
+
+    async def tale(world: World) -> None:
+        agent(world)
+        script = {"fails": 1, "flaps": {"80": 100 * "x"}}
+        startup = {"tcpSocket": {"port": 81}, "periodSeconds": 1, "failureThreshold": 2}
+        await world.apply(PODS, bound("web", script=script, readinessProbe=READINESS, startupProbe=startup))
+        await world.until(lambda: bool(_first(world, "web").get("started")), within_s=20, what="started")
+        before = pod_of(world, "web")["status"]["containerStatuses"]
+        assert not ready(world, "web")
+        sick = json.dumps({**script, "flaps": {"80": 100 * "x", "81": 100 * "x"}})
+        await world.apply(PODS, {"metadata": {"name": "web", "annotations": {"fathom.dev/simulated": sick}}})
+        world.crash("agent", restart_after_s=3.0)
+        await world.sleep(30)
+        assert pod_of(world, "web")["status"]["containerStatuses"] == before
+
+    passes(story(tale, processes=("agent",)))
+
+
 def test_a_container_that_keeps_crashing_is_backed_off_and_says_so() -> None:
     async def tale(world: World) -> None:
         agent(world)

@@ -38,23 +38,21 @@ class Slot:
         self.view = msgspec.structs.replace(self.view, **changes)
         self._wake()
 
-    def began(self, run: ContainerRun, *, ready: bool = False) -> None:
-        """`ready`: it was ready when an agent last reported it, so that a restarted agent does not flip
-        it."""
+    def began(self, run: ContainerRun, *, ready: bool = False, started: bool = False) -> None:
+        """`ready`, `started`: it was when an agent last reported it, so that a restarted agent does not flip
+        it, and does not probe its start again, for which it may have no time any more."""
         previous = (
             self.view.run if self.view.run is not None and self.view.run.id != run.id else self.view.previous
         )
         spec = self.container.spec
-        health = Health(
-            started=ready or STARTUP not in spec,
-            ready=ready or (READINESS not in spec and STARTUP not in spec),
-        )
+        started = started or ready or STARTUP not in spec
+        health = Health(started=started, ready=ready or (READINESS not in spec and started))
         health = msgspec.structs.replace(health, note=run.note)
         if run.exit is not None:
             health = Health()
         self.change(run=run, previous=previous, health=health, trouble=None, kill_ns=0, killed=False)
         if run.exit is None:
-            self._probe(ready)
+            self._probe(started)
         else:
             self.stop_probing()
 
@@ -73,9 +71,9 @@ class Slot:
 
     # Probes.
 
-    def _probe(self, passed_before: bool) -> None:
+    def _probe(self, started: bool) -> None:
         self.stop_probing()
-        if STARTUP in self.container.spec and not passed_before:
+        if not started:
             self._add(STARTUP, self._startup)
         else:
             self._add_running_probes()

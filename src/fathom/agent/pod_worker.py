@@ -366,15 +366,11 @@ class PodWorker:
             slot.change(busy=True)
             self._act(slot, StartContainer(run.container, run.attempt, run.crashes), self._begun(slot, run))
             return
-        slot.began(run, ready=run.exit is None and was_ready(self.pod, run))
+        was = (_status_of(self.pod, run) or {}) if run.exit is None else {}
+        slot.began(run, ready=bool(was.get("ready")), started=bool(was.get("started")))
 
     def _event(self, container: str, type_: str, reason: str, message: str) -> None:
         self._around.event(self.pod, container, type_, reason, message)
-
-
-def was_ready(pod: Obj, run: ContainerRun) -> bool:
-    status = _status_of(pod, run)
-    return bool(status and status.get("ready"))
 
 
 def owes_hook(pod: Obj, container: Container, run: ContainerRun) -> bool:

@@ -9,6 +9,6 @@ ROOM = "agent"
 
 rewrite(
     PodWorker._adopt,
-    "slot.began(run, ready=run.exit is None and was_ready(self.pod, run))",
+    'slot.began(run, ready=bool(was.get("ready")), started=bool(was.get("started")))',
     "slot.began(run)",
 )
