@@ -229,6 +229,9 @@ class ContainersByTheRules(Checker):
                 yield f"reports {container.name} as ready, but its probes have not passed"
             if was_ready and not status.get("ready") and not self._may_be_unready(seen, container, run):
                 yield f"reports {container.name} as not ready, but no probe has failed that often in a row"
+            had_started = was.get("started") and was.get("containerID") == run.id
+            if had_started and not status.get("started") and run.lives and run.term_s is None:
+                yield f"reports {container.name} as not started, which it was, and it is still the same run"
 
     def _may_be_ready(self, container: ContainerSpec, run: SeenRun) -> bool:
         if has_like_probes(container):

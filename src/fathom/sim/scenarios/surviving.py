@@ -25,6 +25,7 @@ from fathom.sim.world.world import World
 AGENT = "node-1"
 FIRST = ("p-0", "p-1")  # They ask for the label.
 DISK = {"example.com/disk": "ssd"}
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 SCRIPTS = {"sound": "{}", "slow": '{"start_s": 1.5}', "ends": '{"runs_s": 9}', "lingers": '{"stop_s": 2}'}
 
 
@@ -67,8 +68,9 @@ async def containers_outlive_their_agent(world: World) -> None:
     await world.apply(NODES, {"metadata": {"name": AGENT, "labels": DISK}})
     for number in range(world.scale):
         obj = _pod(f"p-{number}", world.rng.choice(tuple(SCRIPTS)))
-        if world.rng.random() < 0.5:
-            obj["spec"]["containers"][0]["readinessProbe"] = _rare_probe(world)
+        for nth, kind in enumerate(PROBES):
+            if world.rng.random() < 0.5:
+                obj["spec"]["containers"][0][kind] = _rare_probe(world, 8080 + nth)
         await world.apply(PODS, obj)
         await world.sleep(2 * world.rng.random())
         if number == world.scale // 2:
@@ -104,8 +106,8 @@ def _pod(name: str, app: str) -> Obj:
     return {"metadata": {"name": name, "labels": {"app": app}, "annotations": notes}, "spec": spec}
 
 
-def _rare_probe(world: World) -> Obj:
-    return {"tcpSocket": {"port": 8080}, "periodSeconds": world.rng.choice((3, 10, 20))}
+def _rare_probe(world: World, port: int) -> Obj:
+    return {"tcpSocket": {"port": port}, "periodSeconds": world.rng.choice((3, 10, 20))}
 
 
 async def _delete_one(world: World) -> None:
