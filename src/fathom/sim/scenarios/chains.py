@@ -24,6 +24,7 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 MOST = "3500m"  # Of a node's 4 CPUs: too much for any other.
+PORT: Obj = {"containerPort": 80, "hostPort": 8080}
 NOTE = "fathom.dev/capacity-class"
 TEAM = "team-of"  # Of a chain: a namespace where the friend is.
 
@@ -61,6 +62,11 @@ def _of_class(name: str, of_node: Obj, of_pods: Obj) -> None:
     of_pods["metadata"]["annotations"] = {NOTE: name}
 
 
+def _takes_port(name: str, of_node: Obj, of_pods: Obj) -> None:
+    """One pod at a time can have it."""
+    of_pods["spec"]["containers"][0]["ports"] = [PORT]
+
+
 def _gated(name: str, of_node: Obj, of_pods: Obj) -> None:
     of_pods["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
 
@@ -89,11 +95,13 @@ def _term(app: str, **more: object) -> Obj:
 # What else is there, and how it goes.
 
 
-def _neighbour(role: str, cpu: str = "100m", *, space: str = "default") -> Step:
+def _neighbour(role: str, cpu: str = "100m", *, space: str = "default", ports: bool = False) -> Step:
     async def comes(world: World, name: str) -> None:
         obj = pod(f"{name}-{role}", cpu=cpu, labels={"app": f"{name}-{role}"})
         obj["metadata"]["namespace"] = _space(space, name)
         obj["spec"]["nodeName"] = name
+        if ports:
+            obj["spec"]["containers"][0]["ports"] = [PORT]
         if space != "default":
             await world.apply(NAMESPACES, {"metadata": {"name": _space(space, name)}})
         await world.apply(PODS, obj, _space(space, name))
@@ -182,6 +190,7 @@ OBSTACLES = {
     "gated": Obstacle(_gated, None, _pods_get({"spec": {"schedulingGates": None}})),
     "full": Obstacle(_nothing, _neighbour("big", MOST), _leaves("big"), "room"),
     "reserved": Obstacle(_nothing, _reserve, _release, "room"),
+    "port": Obstacle(_takes_port, _neighbour("port", ports=True), _leaves("port")),
     "quota": Obstacle(_of_tenant, _quota("0"), _quota("8")),
     # A friend that comes later would have to ask for the class too.
     "class": Obstacle(_of_class, _class("other"), _class(""), "friend"),
@@ -237,7 +246,7 @@ async def _prepare(world: World, name: str, chosen: list[str]) -> None:
         if put is not None:
             await put(world, name)
     await world.sleep(0.7)  # Every process has seen the obstacles.
-    for number in range(world.rng.choice((1, 1, 3))):
+    for number in range(1 if "port" in chosen else world.rng.choice((1, 1, 3))):
         obj = copy.deepcopy(of_pods)
         obj["metadata"]["name"] = f"{name}-waits-{number}"
         await world.apply(PODS, obj)
