@@ -9,20 +9,22 @@ from collections.abc import Callable, Sequence
 from fathom.controllers.job.controller import Jobs
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.conditions import is_true
-from fathom.model.objects import Key, Obj, lookup, uid_of
-from fathom.model.resources import DEPLOYMENTS, JOBS, NODES, PODS
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.resources import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS
 from fathom.model.times import SECOND_NS, timestamp
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios.failures import RESERVATIONS, reservation
 from fathom.sim.scenarios.jobs import job
 from fathom.sim.scenarios.scheduling import SCHEDULERS, pod
+from fathom.sim.scenarios.simulated_nodes import FAILS_AT
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, all_but
 from fathom.sim.scenarios.steering import (
     OVERRIDES,
     in_zone,
     is_proven,
     override,
+    pods_of,
     ready_pods,
     run_cluster,
     status_of,
@@ -39,8 +41,10 @@ EARLY_S = (-4000.0, -300.0, 300.0, 500.0)
 PAST_S = (920.0, 1000.0, 4000.0, 90_000.0)
 # How long it takes at most that a process notices, and a pass or two after that.
 LATE_S = 30.0
+SHORT_S = 8.0
 MISSED = "what is due happens soon after the clock is set past it"
 EARLY = "what is not due does not happen when the clock is set"
+ENDS = "what was begun before the clocks were set ends soon all the same"
 DECIDERS = (*MANAGERS, *SCHEDULERS)
 
 
@@ -63,17 +67,21 @@ async def due_when_clocks_are_set(world: World) -> None:
     """A Job's deadline, another one's lifetime, a reservation, the end of an override and `minReadySeconds`
     are minutes away. Clocks are set, of all processes or of those that decide, and nothing of it happens;
     then they are set past all that, and all of it happens. (An override ends by the clock of the API
-    server.)"""
+    server.) Other things are on their way each time: a Job whose pods succeed or fail, a rollout, a deletion.
+    They end soon, whichever way the clocks of those that decide are set."""
     run_cluster(world, Jobs, RepairReservations)
     await _begin(world)
     await world.sleep(BEGIN_S - world.now_s)
     assert not _done(world), _done(world)
     whose, due = world.rng.choice(((DECIDERS, BY_THEIR_CLOCKS), ((*DECIDERS, AGENT, "api-1"), DUE)))
-    for _ in range(world.rng.randrange(3)):
+    for turn in range(world.rng.randrange(1, 4)):
+        # The simulated agent measures how long its pods run by its wall clock, so that must stay as it is.
+        ends = {} if AGENT in whose else await _begin_something(world, turn)
         _set_clocks(world, whose, world.rng.choice(EARLY_S))
         await world.sleep(5 + 20 * world.rng.random())
         if early := _done(world):
             world.broken(EARLY, f"too early: {', '.join(early)}")
+        await _ends_soon(world, ends)
     _set_clocks(world, whose, world.rng.choice(PAST_S))
     due_s = world.now_s
     while missed := [what for what in due if not due[what](world)]:
@@ -118,7 +126,66 @@ async def _begin(world: World) -> None:
     await world.apply(RESERVATIONS, reservation("kept", pod="held", uid=uid_of(waiting), expires=expires))
 
 
+# What is on its way when the clocks are set. The name of it, and whether it has ended.
+Ends = dict[str, Callable[[World], bool]]
+
+
+async def _begin_something(world: World, turn: int) -> Ends:
+    name = f"short-{turn}"
+    kind = world.rng.choice(("success", "success", "failure", "rollout", "deletion"))
+    if kind in ("success", "failure"):
+        await world.apply(JOBS, _short_job(name, fails=kind == "failure"))
+        condition = "Failed" if kind == "failure" else "Complete"
+        await _let_begin(world, lambda: bool(lookup(_job(world, name), "status", "startTime")))
+        return {f"a Job that ends with {condition}": lambda world: is_true(_job(world, name), condition)}
+    await world.apply(DEPLOYMENTS, workload(name, 1))
+    if kind == "rollout":
+        await _let_begin(world, lambda: bool(pods_of(world, name)))
+        return {
+            "a rollout": lambda world: lookup(_deployment(world, name), "status", "availableReplicas") == 1
+        }
+    await _let_begin(world, lambda: bool(ready_pods(world, name)))
+    policy = world.rng.choice(("Foreground", "Background"))
+    await world.api.delete(DEPLOYMENTS, "default", name, uid=uid_of(_deployment(world, name)), policy=policy)
+    return {f"a deletion ({policy})": lambda world: not _left(world, name)}
+
+
+def _short_job(name: str, *, fails: bool) -> Obj:
+    obj = job(name, completions=1, parallelism=1, runs_s=SHORT_S)
+    obj["spec"] |= {"backoffLimit": 0}
+    if fails:
+        obj["spec"] |= {"completionMode": "Indexed"}
+        obj["spec"]["template"]["metadata"]["annotations"] |= {FAILS_AT: "0"}
+    return obj
+
+
+async def _let_begin(world: World, begun: Callable[[], bool]) -> None:
+    """Faults may take long; what has not begun by then is begun on the other clock."""
+    until_s = world.now_s + LATE_S
+    while not begun() and world.now_s < until_s:
+        await world.sleep(0.2)
+
+
+async def _ends_soon(world: World, ends: Ends) -> None:
+    begun_s = world.now_s
+    while missed := [what for what, has_ended in ends.items() if not has_ended(world)]:
+        if world.now_s - begun_s > LATE_S * (1 + sum(world.engine.faults.fired.values())):
+            world.broken(ENDS, f"not within {LATE_S:g} s: {', '.join(missed)}")
+        await world.sleep(1.0)
+
+
+def _left(world: World, name: str) -> list[Obj]:
+    """What is left of a Deployment: itself, its ReplicaSets and its pods."""
+    kinds = (DEPLOYMENTS.name, REPLICA_SETS.name, PODS.name)
+    listed = [obj for kind in kinds for obj in world.list(kind, "default")]
+    return [obj for obj in listed if metadata(obj)["name"].startswith(name)]
+
+
 # What is due, and whether it has happened.
+
+
+def _deployment(world: World, name: str) -> Obj:
+    return world.get(DEPLOYMENTS.name, Key("default", name)) or {}
 
 
 def _job(world: World, name: str) -> Obj:
@@ -131,8 +198,7 @@ def _is_expired(world: World) -> bool:
 
 
 def _available(world: World) -> bool:
-    slow = world.get(DEPLOYMENTS.name, Key("default", "slow")) or {}
-    return bool(lookup(slow, "status", "availableReplicas"))
+    return bool(lookup(_deployment(world, "slow"), "status", "availableReplicas"))
 
 
 BY_THEIR_CLOCKS: dict[str, Callable[[World], bool]] = {
