@@ -71,7 +71,9 @@ class Housekeeping:
         self._collector = Collector(
             writer=writer("garbage-collector"), view=view, resources=resources, queue=self._garbage
         )
-        self._namespace = NamespaceController(writer=writer("namespaces"), view=view, resources=resources)
+        self._namespace = NamespaceController(
+            writer=writer("namespaces"), view=view, resources=resources, clock=outside.clock
+        )
         self._quotas = QuotaController(writer=writer("resource-quotas"), view=view, mend=mend_quota)
         self._tenants = TenantController(writer=writer("tenant-quotas"), view=view, status=tenant_status)
         self._acknowledgers = StoppedAcknowledgers(
@@ -126,8 +128,7 @@ class Housekeeping:
         await self._collector.reconcile(taken.key)
 
     async def _empty(self, taken: Taken[str]) -> None:
-        now = timestamp(self._outside.clock.now_ns())
-        if await self._namespace.reconcile(taken.key, now=now, cause=taken.cause):
+        if await self._namespace.reconcile(taken.key, cause=taken.cause):
             self._namespaces.add_after(taken.key, RECHECK_S, RECHECK)
 
     async def _define(self, taken: Taken[str]) -> None:

@@ -16,7 +16,9 @@ from fathom.model.conditions import NUMBERS_EVERY_S, differ_in_numbers
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.times import timestamp
 from fathom.model.view import Resources, View
+from fathom.seams.outside import Clock
 
 FINALIZER = "kubernetes"
 RECHECK_S = 1.0  # Other controllers remove the finalizers inside; that wakes us anyway.
@@ -100,13 +102,14 @@ def _condition(
 
 
 class NamespaceController:
-    def __init__(self, *, writer: HousekeepingWriter, view: View, resources: Resources) -> None:
+    def __init__(self, *, writer: HousekeepingWriter, view: View, resources: Resources, clock: Clock) -> None:
         self._writer = writer
         self._view = view
         self._resources = resources
+        self._clock = clock
         self._reported_s: dict[str, float] = {}  # Terminating ones: when the status of each was last written.
 
-    async def reconcile(self, name: str, *, now: str, cause: WakeCause) -> bool:
+    async def reconcile(self, name: str, *, cause: WakeCause) -> bool:
         """Whether to look again soon."""
         namespace = await self._writer.read(f"/api/v1/namespaces/{name}")
         if namespace is None:
@@ -125,7 +128,7 @@ class NamespaceController:
             if contents is None:
                 return True
             plan = plan_namespace(namespace, contents)  # Most of it is deleted already.
-        await self._report(namespace, plan, now, cause)
+        await self._report(namespace, plan, cause)
         if plan.finalize:
             await self._finalize(namespace, cause)
         return bool(plan.remaining)
@@ -167,7 +170,8 @@ class NamespaceController:
         with ignored(403, 404, 409):  # It exists already, or the namespace is terminating.
             await self._writer.write("POST", path, subject, cause=cause, why=why, body=account)
 
-    async def _report(self, namespace: Obj, plan: NamespaceCleanup, now: str, cause: WakeCause) -> None:
+    async def _report(self, namespace: Obj, plan: NamespaceCleanup, cause: WakeCause) -> None:
+        now = timestamp(self._clock.now_ns())  # The deletions before this may have taken long.
         before = lookup(namespace, "status", "conditions") or []
         after = conditions(plan, now=now, before=before)
         if after == before or (plan.finalize and not before):
