@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fathom.control.queue import WorkQueue
+from fathom.controllers.housekeeping.namespaces import knows
 from fathom.controllers.housekeeping.plan_garbage import (
     FOREGROUND,
     Collect,
@@ -117,7 +118,7 @@ class Collector:
         for reference in _references(obj):
             owner = await self._look_up(obj, reference)
             if owner is None:
-                return  # The owner's kind is unknown: neither there nor gone. Leave the object alone.
+                return  # Neither there nor gone, such as one of an unknown kind. Leave the object alone.
             owners.append(owner)
         action = plan_dependent(obj, tuple(owners), has_dependents=uid_of(obj) in self._dependents)
         if isinstance(action, Collect):
@@ -126,6 +127,7 @@ class Collector:
             await self._disown(ref, obj, action.uids, self._cause(ref))
 
     async def _look_up(self, obj: Obj, reference: Obj) -> Owner | None:
+        """None where it cannot be said yet what becomes of the object."""
         ref = self._owner_ref(obj, reference)
         if ref is None:
             return None
@@ -133,9 +135,18 @@ class Collector:
         owner = await self._read(ref)
         if owner is None or uid_of(owner) != uid:
             return Owner(uid, exists=False)
-        return Owner(uid, exists=True, waits=waits_for_dependents(owner))
+        waits = waits_for_dependents(owner)
+        if waits and not knows(self._view, ref.resource, owner):
+            return (
+                None  # Our view may lack dependents of the object. `observe` will see that the owner waits.
+            )
+        return Owner(uid, exists=True, waits=waits)
 
     async def _as_owner(self, ref: Ref, obj: Obj) -> None:
+        """Only once our view has its deletion, and so every dependent that was there before: another server
+        may be ahead of this one. When the view has it, `observe` queues it again."""
+        if not knows(self._view, ref.resource, obj):
+            return
         uid = uid_of(obj)
         dependents = self._dependents_of(ref, uid)
         if orphans_dependents(obj):
@@ -197,8 +208,11 @@ class Collector:
     async def _delete(self, ref: Ref, obj: Obj, policy: str) -> None:
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
         if path is not None:
-            # The UID protects an object of the same name that was created after we looked.
-            options = {"propagationPolicy": policy, "preconditions": {"uid": uid_of(obj)}}
+            # The UID protects a namesake that was created after we looked; the revision protects
+            # one that somebody has deleted since in the foreground: this policy would end its waiting.
+            meta = metadata(obj)
+            preconditions = {name: meta[name] for name in ("uid", "resourceVersion") if meta.get(name)}
+            options = {"propagationPolicy": policy, "preconditions": preconditions}
             subject, why = _subject(ref, obj), "all its owners are gone, or wait for it to be deleted"
             with ignored(404):
                 await self._writer.write(

@@ -9,6 +9,6 @@ ROOM = "controllers/housekeeping"
 
 rewrite(
     Collector._delete,
-    'options = {"propagationPolicy": policy, "preconditions": {"uid": uid_of(obj)}}',
+    'options = {"propagationPolicy": policy, "preconditions": preconditions}',
     'options = {"propagationPolicy": policy}',
 )
