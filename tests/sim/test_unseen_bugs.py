@@ -72,6 +72,7 @@ FOUND = {
     "fight_condition_is_never_withdrawn": "two-writers",
     "fight_of_an_earlier_server_stays": "a-fight-ends-while-its-server-is-down",
     "finished_pod_counts_after_relist": "a-scheduler-leads-again",
+    "foreground_ends_before_the_grandchildren": "owners-come-and-go",
     "given_up_node_port_stays_claimed": "daily-use",
     "grows_before_it_settles": "asked-for-and-not-yet-made",
     "held_for_a_namesake": "reserved-for-a-namesake",

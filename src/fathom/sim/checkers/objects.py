@@ -9,6 +9,9 @@ from fathom.sim.checkers.at_rest import RECORDS, AtRest, Objects
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
+# The finalizers that the options of a DELETE set.
+OF_DELETIONS = ("foregroundDeletion", "orphan")
+
 
 class ObjectsKeepTheirIdentity(Checker):
     """An update keeps the UID; an object in deletion stays so, is removed only without finalizers, and its
@@ -28,7 +31,7 @@ class ObjectsKeepTheirIdentity(Checker):
             return f"{change.path} changed its creationTimestamp"
         if is_deleting(old) and not is_deleting(new):
             return f"{change.path} was being deleted and no longer is"
-        return _added_finalizers(old, new) or _got_more_time(old, new)
+        return _added_finalizers(change, old, new) or _got_more_time(old, new)
 
 
 def _removed_early(old: Obj) -> str | None:
@@ -39,11 +42,18 @@ def _removed_early(old: Obj) -> str | None:
     return None
 
 
-def _added_finalizers(old: Obj, new: Obj) -> str | None:
+def _added_finalizers(change: Seen, old: Obj, new: Obj) -> str | None:
+    """One that is deleted again may wait for its dependents now, as in Kubernetes: the last request
+    counts."""
     if not is_deleting(old):
         return None
+    allowed = OF_DELETIONS if change.ask is None or change.ask.method == "DELETE" else ()
     before = metadata(old).get("finalizers") or []
-    added = [finalizer for finalizer in metadata(new).get("finalizers") or [] if finalizer not in before]
+    added = [
+        finalizer
+        for finalizer in metadata(new).get("finalizers") or []
+        if finalizer not in (*before, *allowed)
+    ]
     return f"the object got finalizer {added[0]} while it was being deleted" if added else None
 
 

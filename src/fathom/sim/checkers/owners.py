@@ -18,12 +18,14 @@ OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tra
 class OnlyTheUnownedAreCollected(Checker):
     """An object that a server removes by itself has owners, none of which stays, or is in a namespace in
     deletion, or of a kind whose definition is. (Events only get old.) A foreground-deleted owner is removed
-    after its dependents; an orphaning one after it has released them."""
+    after its dependents, and those after theirs; an orphaning one after it has released them."""
 
     name = "only objects without owners are garbage-collected"
 
     def __init__(self) -> None:
         self._alive: dict[str, Obj] = {}  # By UID.
+        self._owned_since: dict[str, int] = {}  # UID -> the revision of its present owners.
+        self._waits_since: dict[str, int] = {}  # UID -> the revision since which it waits for its dependents.
         self._dependents: dict[str, dict[str, None]] = {}  # Owner's UID -> UIDs.
         self._spaces: dict[str, Obj] = {}
         self._inside: dict[str, int] = {}  # Namespace -> how many objects are in it.
@@ -39,6 +41,10 @@ class OnlyTheUnownedAreCollected(Checker):
             self._forget(change.old)
         if change.new is not None:
             self._alive[uid_of(change.new)] = change.new
+            if change.old is None or owners_of(change.old) != owners_of(change.new):
+                self._owned_since[uid_of(change.new)] = change.revision
+            if _waits(change.new):
+                self._waits_since.setdefault(uid_of(change.new), change.revision)
             for uid in owners_of(change.new):
                 self._dependents.setdefault(uid, {})[uid_of(change.new)] = None
         if change.resource == "namespaces":
@@ -64,6 +70,8 @@ class OnlyTheUnownedAreCollected(Checker):
                 return f"{change.path} was garbage-collected, but one of its owners still exists"
             if not owners_of(old) and not self._may_go_unowned(change):
                 return f"{change.path} was removed by a server, but it never had an owner"
+            if problem := self._leaves_dependents(change, old):
+                return problem
         return self._check_dependents(change, old) if change.new is None else None
 
     def _may_go_unowned(self, change: Seen) -> bool:
@@ -73,6 +81,29 @@ class OnlyTheUnownedAreCollected(Checker):
         owners = [self._alive.get(uid) for uid in owners_of(obj)]
         return any(owner is not None and not _waits(owner) for owner in owners)
 
+    def _leaves_dependents(self, change: Seen, old: Obj) -> Found:
+        """An owner above waits for this object, so this one must wait for its own dependents: else the owner
+        goes before them. The collector finds dependents in its server's cache, as that of Kubernetes does: of
+        those that came after the deletion of the owner it may not have heard."""
+        waiting = [uid for uid in owners_of(old) if _waits(self._alive.get(uid, {})) and _blocks(old, uid)]
+        if not waiting or (change.new is not None and _waits(change.new)):
+            return None
+        since = max(self._waits_since[uid] for uid in waiting)
+        below = [each for each in self._blocking(uid_of(old)) if self._owned_since[uid_of(each)] < since]
+        if not below:
+            return None
+        names = ", ".join(key_of(dependent).name for dependent in below)
+        above = key_of(self._alive[waiting[0]]).name
+        return f"{change.path} did not wait for {names}, though {above} waits for all below it"
+
+    def _blocking(self, uid: str) -> list[Obj]:
+        """The dependents that an owner waits for when it is deleted in the foreground."""
+        return [each for each in self._dependents_of(uid) if _blocks(each, uid)]
+
+    def _dependents_of(self, uid: str) -> list[Obj]:
+        uids = self._dependents.get(uid, ())
+        return [self._alive[each] for each in uids if each in self._alive]
+
     def _check_dependents(self, change: Seen, old: Obj) -> Found:
         if change.resource == "namespaces" and self._inside.get(change.key.name):
             return f"{change.path} is gone, but {self._inside[change.key.name]} objects are still in it"
@@ -81,13 +112,10 @@ class OnlyTheUnownedAreCollected(Checker):
             return None
         if change.delete_options.get("propagationPolicy") == "Background":
             return None  # Deleted again, without waiting: the last request counts, as in Kubernetes.
+        if change.ask is None and is_deleting(self._spaces.get(change.key.namespace, {})):
+            return None  # So it is with all that is in a namespace that is being deleted.
         uid = uid_of(old)
-        dependents = [
-            dependent
-            for dependent_uid in self._dependents.get(uid, ())
-            if (dependent := self._alive.get(dependent_uid)) is not None
-        ]
-        remaining = [dependent for dependent in dependents if ORPHAN in finalizers or _blocks(dependent, uid)]
+        remaining = self._dependents_of(uid) if ORPHAN in finalizers else self._blocking(uid)
         if not remaining:
             return None
         names = ", ".join(key_of(dependent).name for dependent in remaining)

@@ -38,9 +38,10 @@ HELD = "example.com/held"
     scale=45,
 )
 async def owners_come_and_go(world: World) -> None:
-    """Owners are deleted in the background, in the foreground or without their children, and namesakes are
-    created at once; namespaces are deleted with objects that finalizers hold: only objects without an owner
-    are collected, and none of these is left."""
+    """Owners are deleted in the background, in the foreground or without their children, some of which have
+    children of their own, and namesakes are created at once; namespaces are deleted with objects that
+    finalizers hold: only objects without an owner are collected, each after those that it waits for, and none
+    of these is left."""
     for number, name in enumerate(READERS, 1):
         run_controllers(world, name, Reader, server=number)
     for name in SPACES:
@@ -58,11 +59,18 @@ async def _change(world: World, number: int, ever: list[Obj]) -> None:
     """`ever`: all owners that ever existed. A client that is behind takes them for alive."""
     space = world.rng.choice(("default", *SPACES))
     action = world.rng.choice(
-        ("owner", "child", "child", "child", "delete", "replace", "late", "space", "trying", "reading")
+        (
+            *("owner", "child", "child", "child", "grandchild", "family", "family"),
+            *("delete", "replace", "late", "space", "trying", "reading"),
+        )
     )
     name = world.rng.choice(OWNERS)
     if action == "child":
-        await _create_child(world, space, number, ever)
+        await _create_child(world, space, number, _possible_owners(world, space, ever))
+    elif action == "grandchild":
+        await _create_child(world, space, number, world.list("secrets", space))
+    elif action == "family":
+        await _delete_family(world, space, number)
     elif action == "trying":
         await _dry_run(world, space, name)
     elif action == "reading":
@@ -85,16 +93,35 @@ async def _create_owner(world: World, space: str, name: str) -> None:
     await world.api.create(CONFIG_MAPS, space, {"metadata": {"name": name}})
 
 
-async def _create_child(world: World, space: str, number: int, ever: list[Obj]) -> None:
-    alive = [owner for owner in world.list("configmaps", space) if key_of(owner).name in OWNERS]
-    owners = (
-        alive if world.rng.random() < 0.5 else [owner for owner in ever if key_of(owner).namespace == space]
-    )
+def _possible_owners(world: World, space: str, ever: list[Obj]) -> list[Obj]:
+    if world.rng.random() < 0.5:
+        return [owner for owner in world.list("configmaps", space) if key_of(owner).name in OWNERS]
+    return [owner for owner in ever if key_of(owner).namespace == space]
+
+
+async def _delete_family(world: World, space: str, number: int) -> None:
+    """An owner, some of whose children have children of their own, as a Deployment has, is deleted."""
+    name = world.rng.choice(OWNERS)
+    await _create_owner(world, space, name)
+    first = [owner for owner in (world.get("configmaps", Key(space, name)),) if owner is not None]
+    for step in range(1, 6):
+        born = [secret for secret in world.list("secrets", space) if _is_of(secret, first)]
+        await _create_child(world, space, 100 * number + step, world.rng.choice((first, born or first)))
+    await world.sleep(world.rng.choice((0.5, 3.0)))
+    await _delete_owner(world, space, name)
+
+
+def _is_of(secret: Obj, owners: list[Obj]) -> bool:
+    references = metadata(secret).get("ownerReferences") or ()
+    return any(reference["uid"] == uid_of(owner) for reference in references for owner in owners)
+
+
+async def _create_child(world: World, space: str, number: int, owners: list[Obj]) -> None:
     chosen = world.rng.sample(owners, min(len(owners), world.rng.choice((1, 1, 2))))
     references = [
         {
             "apiVersion": "v1",
-            "kind": "ConfigMap",
+            "kind": "ConfigMap" if key_of(owner).name in OWNERS else "Secret",
             "name": key_of(owner).name,
             "uid": uid_of(owner),
             "blockOwnerDeletion": world.rng.random() < 0.5,
@@ -155,7 +182,10 @@ async def _remove_finalizers(world: World) -> None:
     ]:
         for secret in held:
             space, name = key_of(secret)
-            await world.api.patch(SECRETS, space, name, {"metadata": {"finalizers": None}})
+            meta = metadata(secret)
+            others = [finalizer for finalizer in meta["finalizers"] if finalizer != HELD]
+            change = {"finalizers": others, "resourceVersion": meta["resourceVersion"]}
+            await world.api.patch(SECRETS, space, name, {"metadata": change})
         await asyncio.sleep(0.2)
 
 
