@@ -119,6 +119,7 @@ FOUND = {
     "page_ends_one_object_early": "read-from-long-ago",
     "patched_by_name": "named-again-in-the-middle",
     "pods_before_their_node_do_not_count": "particular-pods",
+    "persons_weights_undone_with_the_override": "others-cordons-and-marks",
     "preemptor_is_charged_twice_in_quotas": "preemption",
     "preempts_where_its_zone_is_taken": "zones-full-of-lesser-pods",
     "probe_failures_need_not_be_in_a_row": "pods-of-every-sort",

@@ -22,6 +22,7 @@ from fathom.sim.checkers.override_floor import (
     HonouredOnceAcknowledged,
     LastHealthyReplicaStays,
 )
+from fathom.sim.checkers.route_weights import PeoplesWeightsStay
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.violation import Violation
 
@@ -234,4 +235,5 @@ def of_overrides() -> list[Checker]:
         BlastRadiusWithinLimits(),
         LastHealthyReplicaStays(),
         NoTroubleIsHidden(OVERRIDES),
+        PeoplesWeightsStay(),
     ]

@@ -8,22 +8,26 @@ from collections.abc import Sequence
 from fathom.controllers.overrides.acknowledging import Acknowledgements
 from fathom.controllers.overrides.controller import Overrides
 from fathom.model import accounts
-from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
-from fathom.model.resources import NODES, PODS
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.resources import DEPLOYMENTS, NODES, PODS, SERVICES
 from fathom.model.user import User
 from fathom.sim.checkers.overrides import AcknowledgedIsObserved, CordonsStay, NothingIsLeftAfterTheProof
+from fathom.sim.checkers.route_weights import PeoplesWeightsStay
 from fathom.sim.scenarios import scheduling
+from fathom.sim.scenarios.expiring import ROUTES
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, USED, golden
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
+from fathom.sim.scenarios.serving import service
 from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, TIMING, all_but, until_or_heal
+from fathom.sim.scenarios.steering import workload
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-SYSTEM, CORDON, GRANT = "fathom-system", "cordon", "grant"
+SYSTEM, CORDON, GRANT, WEIGHTS = "fathom-system", "cordon", "grant", "weights"
 CORDONED, SET_ASIDE = "node-1", "node-2"
 GOLD = "gold"
 
@@ -34,6 +38,7 @@ def checkers() -> Sequence[Checker]:
         NothingIsLeftAfterTheProof(),
         AcknowledgedIsObserved(),
         CordonsStay(),
+        PeoplesWeightsStay(),
     ]
 
 
@@ -49,23 +54,26 @@ def checkers() -> Sequence[Checker]:
 )
 async def others_cordons_and_marks(world: World) -> None:
     """One override cordons a node that a person cordons too, another one lets a pod onto reserved capacity,
-    and a person removes the annotation that says so. Both end: the person's cordon stays, and the pod is
-    named until it goes."""
+    and a person removes the annotation that says so. A third one has its weights on a route, which a person
+    may change, too. All end: the person's cordon and weights stay, and the pod is named until it goes."""
     await _furnish(world)
-    cordon, grant = Key(SYSTEM, CORDON), Key("default", GRANT)
+    cordon, grant, weights = Key(SYSTEM, CORDON), Key("default", GRANT), Key("default", WEIGHTS)
+    shift = {"trafficWeights": {"east": 100, "west": 0}}
+    await world.apply(OVERRIDES, _override(WEIGHTS, f"workload/{WEIGHTS}", shift))
     changes = {"allowReservedCapacityClass": GOLD}
     await world.apply(OVERRIDES, _override(CORDON, f"node/{CORDONED}", {"cordon": True}), SYSTEM)
     await world.apply(OVERRIDES, _override(GRANT, f"workload/{GRANT}", changes))
     await world.apply(PODS, golden(GRANT))
     await until_or_heal(world, lambda: _charged(world), "the pod has its place")
+    await until_or_heal(world, lambda: _is_shifted(world), "the override's weights are on the route")
     await _meddle(world)
-    for key in (cordon, grant):
+    for key in (cordon, grant, weights):
         await world.sleep(5 * world.rng.random())
         await _delete(world, key)
     world.heal()
     await world.until(lambda: _left(world, grant), within_s=300, what=f"{GRANT} is named as what is left")
     await world.delete(PODS, GRANT)
-    for key in (cordon, grant):
+    for key in (cordon, grant, weights):
         await world.until(
             lambda key=key: world.get(OVERRIDES.name, key) is None,  # type: ignore[misc]
             within_s=300,
@@ -89,19 +97,45 @@ async def _furnish(world: World) -> None:
     await world.apply(NODES, aside)
     spec = {"nodeSelector": {"pool": GOLD}, "tenants": []}
     await world.apply(CAPACITY_CLASSES, own("CapacityClass", GOLD, spec))
+    # Nobody makes pods of it: the override is about the route of its Service.
+    await world.apply(DEPLOYMENTS, workload(WEIGHTS, 1))
+    await world.apply(SERVICES, service(WEIGHTS))
+    if world.rng.random() < 0.7:  # Otherwise the override makes one.
+        routed = {"service": WEIGHTS, "routes": _weighted(60, 40)}
+        await world.apply(ROUTES, own("TrafficRoute", WEIGHTS, routed))
 
 
 async def _meddle(world: World) -> None:
-    """`kubectl cordon`, and `kubectl annotate pod … fathom.dev/overrides-`, in any order."""
+    """`kubectl cordon`, `kubectl annotate pod … fathom.dev/overrides-` and changes of the route, in any
+    order."""
     unmarked: Obj = {"metadata": {"annotations": {USED: None}}}
     acts = [
         (NODES, "", CORDONED, {"spec": {"unschedulable": True}}),
         (PODS, "default", GRANT, unmarked),
+        *[(ROUTES, *key_of(route), change) for route in world.list(ROUTES.name) for change in _edits(world)],
     ]
     world.rng.shuffle(acts)
     for resource, namespace, name, change in acts:
         await world.sleep(5 * world.rng.random())
         await world.api.patch(resource, namespace, name, change)
+
+
+def _edits(world: World) -> list[Obj]:
+    """Nothing, other weights, the override's own ones, or two of these; or the route gets a label."""
+    possible: list[Obj] = [{"spec": {"routes": routes}} for routes in (HALVES, MOSTLY_WEST, SHIFTED)]
+    labelled: Obj = {"metadata": {"labels": {"team": "a"}}}
+    return world.rng.sample([*possible, labelled], world.rng.randrange(3))
+
+
+def _is_shifted(world: World) -> bool:
+    return SHIFTED in [lookup(route, "spec", "routes") for route in world.list(ROUTES.name)]
+
+
+def _weighted(west: int, east: int) -> list[Obj]:
+    return [{"region": "east", "weight": east}, {"region": "west", "weight": west}]
+
+
+HALVES, MOSTLY_WEST, SHIFTED = _weighted(50, 50), _weighted(90, 10), _weighted(0, 100)
 
 
 def _override(name: str, target: str, changes: Obj) -> Obj:
