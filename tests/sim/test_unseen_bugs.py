@@ -130,6 +130,7 @@ FOUND = {
     "quota_begins_unnoticed": "quota-edited-elsewhere",
     "ready_pods_leave_first": "pods-change-hands",
     "recounted_from_an_old_cache": "quota-edited-elsewhere",
+    "recreate_goes_back_beside_ending_pods": "not-all-is-well",
     "refused_for_ever": "a-scheduler-leads-again",
     "released_room_wakes_nobody": "who-waits-is-woken",
     "removed_within_its_grace": "agents-alone",

@@ -47,6 +47,7 @@ LIMITS: dict[str, Obj] = {
     "front": {"minAvailable": "50%"},
 }
 MIN_READY_S = 5
+SLOW_END_S = 5
 
 
 def checkers() -> Sequence[Checker]:
@@ -64,10 +65,11 @@ def checkers() -> Sequence[Checker]:
         without=("skew",),
     ),
     checkers=checkers,
-    scale=4,
+    scale=5,
 )
 async def not_all_is_well(world: World) -> None:
-    """First no pod is ready, and then all are: both times budgets, endpoints and progress say so."""
+    """First no pod is ready, and then all are: both times budgets, endpoints and progress say so. A
+    Deployment that is recreated goes to and fro between two revisions, whose pods end slowly."""
     controllers = (Deployments, ReplicaSets, DeploymentProgress)
     beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
     troubles = run_managers_and_agents(world, *controllers, *beside, kinds=KINDS)
@@ -78,9 +80,10 @@ async def not_all_is_well(world: World) -> None:
         await world.apply(DEPLOYMENTS, _deployment(name, 3))
     await world.sleep(3)
     await world.apply(NODES, _node())  # The node, and so its zone, comes later than its pods.
-    for step in range(world.scale):
-        await world.sleep(3 * world.rng.random())
-        await world.apply(DEPLOYMENTS, _recreated("disk", 2, tag=step // 2))
+    for _ in range(world.scale):
+        await world.sleep(world.rng.choice((1.0, 3.0, 9.0)))
+        # Of two templates: it also goes back to the earlier one, while pods of the other may not have ended.
+        await world.apply(DEPLOYMENTS, _recreated("disk", 2, tag=world.rng.randrange(2)))
         await world.apply(DEPLOYMENTS, _deployment(world.rng.choice(WORKLOADS), world.rng.randrange(2, 5)))
     await world.sleep(8)
     world.heal()
@@ -115,6 +118,7 @@ def _deployment(name: str, replicas: int) -> Obj:
 def _recreated(name: str, replicas: int, *, tag: int) -> Obj:
     obj = deployment(name, replicas, tag=tag)
     obj["spec"]["strategy"] = {"type": "Recreate"}
+    obj["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = SLOW_END_S
     return obj
 
 
