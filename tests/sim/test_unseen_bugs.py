@@ -129,6 +129,7 @@ FOUND = {
     "proof_from_an_old_view": "lent-at-the-last-moment",
     "quota_begins_unnoticed": "quota-edited-elsewhere",
     "ready_pods_leave_first": "pods-change-hands",
+    "recommendations_age_with_the_wall_clock": "scaled-while-clocks-are-set",
     "recounted_from_an_old_cache": "quota-edited-elsewhere",
     "recreate_goes_back_beside_ending_pods": "not-all-is-well",
     "refused_for_ever": "a-scheduler-leads-again",

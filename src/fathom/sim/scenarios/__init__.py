@@ -92,6 +92,7 @@ from fathom.sim.scenarios import (
     stopping,
     surviving,
     tainting,
+    timed_loads,
     timelines,
     troubled,
     unclear_answers,
@@ -188,6 +189,7 @@ MODULES = (
     relisting,
     kept_history,
     later_terms,
+    timed_loads,
 )
 
 
