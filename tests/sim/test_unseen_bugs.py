@@ -161,6 +161,7 @@ FOUND = {
     "token_of_a_dead_namesake": "tokens-end",
     "two_runners": "half-done-runbook",
     "two_runners_claim_one_run": "runs-are-watched",
+    "undone_before_the_late_request_arrives": "aborted-while-a-step-is-on-its-way",
     "unknown_owners_are_dead": "named-again-in-the-middle",
     "unknown_postcondition_holds": "runs-are-watched",
     "unreachable_pods_stay_ready": "a-node-comes-back",

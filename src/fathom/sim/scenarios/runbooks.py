@@ -17,12 +17,13 @@ from fathom.model.body import decode_json
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.resources import DEPLOYMENTS
-from fathom.model.times import SECOND_NS
+from fathom.model.times import SECOND_NS, moment_ns
 from fathom.seams.process import Inside
 from fathom.sim.checkers.runs import of_runs
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.staff import QUIET_S, all_but
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, SlowRequest
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -33,6 +34,7 @@ OPERATORS = ("operator-1", "operator-2")
 RUN = Key("default", "run-1")
 AGENT = f"fathom runbook {RUN.name} "  # With the step.
 LOOK_S = 3.0
+LATE_S = 15.0  # So long an abort waits for a request whose outcome is unknown.
 IMPATIENCE = 0.15  # How often somebody takes a run although another one is at work.
 
 WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
@@ -84,6 +86,7 @@ class Operator:
         self._me = f"{inside.options['who']}-{inside.incarnation}"
         self._aborts = bool(inside.options["aborts"])
         self._at_once = bool(inside.options.get("at_once"))
+        self._impatience = float(inside.options.get("impatience", IMPATIENCE))
         inside.domain.create_task(self._work())
 
     async def _work(self) -> None:
@@ -104,7 +107,7 @@ class Operator:
             status = read(RunbookRun, run).status
             if status.phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED):
                 return True
-            if not is_held(status, self._clock.now_ns()) or self._rng.random() < IMPATIENCE:
+            if not is_held(status, self._clock.now_ns()) or self._rng.random() < self._impatience:
                 await self._carry_on(run)
         except (ApiError, RunLost):
             pass
@@ -127,19 +130,24 @@ async def _nobody(step: str, question: str) -> str:
 
 
 class StepsOnce(Checker):
-    """By the user agent, which names the step. What arrives after its step was undone is remembered: nobody
-    can call a request back, and what runs make ends by itself."""
+    """By the user agent, which names the step. What arrives later than LATE_S, and after its step was undone,
+    is remembered: nobody can call a request back, and what runs make ends by itself. What arrives sooner, an
+    abort has to wait for."""
 
     name = "each step of a run is done at most once"
 
     def __init__(self) -> None:
         self._done: dict[str, int] = {}  # Step of a run -> the revision at which it was done.
         self._undone: set[str] = set()
+        self._acted_ns: dict[str, int] = {}  # When a request of each step was sent, as its sender wrote it.
         self.late: set[str] = set()
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
 
     def commit(self, change: Seen) -> Found:
         if change.resource == RUNS.name:
-            self._note_undone(change.new)
+            self._note(change.new)
             return None
         agent = dict(change.headers).get("user-agent", "")
         if not agent.startswith(AGENT):
@@ -148,14 +156,23 @@ class StepsOnce(Checker):
         if step in self._done:
             return f"{step} was done at revision {self._done[step]}, and again at {change.revision}"
         self._done[step] = change.revision
-        if step in self._undone:
+        if step in self._undone and self._is_late(step):
             self.late.add(step)
         return None
 
-    def _note_undone(self, run: Obj | None) -> None:
+    def _is_late(self, step: str) -> bool:
+        """Perhaps: who waits may have another clock than who has sent it."""
+        errors_ns = self._engine.clock_errors_ns
+        took_ns = self._engine.epoch_ns + self._engine.now_ns - self._acted_ns.get(step, 0)
+        return took_ns + max(errors_ns) - min(errors_ns) >= LATE_S * SECOND_NS
+
+    def _note(self, run: Obj | None) -> None:
         for step in lookup(run or {}, "status", "steps") or ():
-            if step.get("state") == runbook_run.UNDONE:
-                self._undone.add(str(step["id"]))
+            name, state = str(step["id"]), step.get("state")
+            if state == runbook_run.UNDONE:
+                self._undone.add(name)
+            elif state == runbook_run.ACTING:
+                self._acted_ns[name] = moment_ns(step.get("actedAt")) or 0
 
 
 class OneHolderAtATime(Checker):
@@ -213,6 +230,33 @@ async def half_done_runbook(world: World) -> None:
     _check_end(world)
 
 
+STEP_REQUESTS = (
+    "POST /api/v1/namespaces/default/configmaps",
+    "PATCH /apis/apps/v1/namespaces/default/deployments",
+)
+
+
+def a_step_is_slow(seed: str) -> Sequence[AnyFault]:
+    """The first request of a step arrives late, though not later than an abort waits for it. The seed says
+    which step."""
+    number = int(seed) if seed.isdigit() else 0
+    match, delay_s = STEP_REQUESTS[number % 2], 2.0 + number % 11
+    return [SlowRequest(at_s=0.0, target=OPERATORS[0], match=match, delay_s=delay_s)]
+
+
+@scenario(Menu(processes=OPERATORS), faults_of=a_step_is_slow, checkers=checkers)
+async def aborted_while_a_step_is_on_its_way(world: World) -> None:
+    """One person carries a run out, and a request is slow; another one takes the run over and aborts it at
+    once: nothing of it is left, also when the request arrives after that."""
+    await _furnish(world)
+    world.process(OPERATORS[0], Operator, who=OPERATORS[0], aborts=False)
+    await world.sleep(0.5 + 4 * world.rng.random())
+    world.process(OPERATORS[1], Operator, who=OPERATORS[1], aborts=True, impatience=1.0)
+    await _make_again(world, for_s=90)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    _check_end(world)
+
+
 async def _furnish(world: World) -> None:
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
@@ -261,4 +305,4 @@ def _check_end(world: World) -> None:
     world.sometimes(f"a run that {'was aborted' if phase == runbook_run.ABORTED else 'succeeded'}")
 
 
-SCENARIOS: tuple[Scenario, ...] = (half_done_runbook,)
+SCENARIOS: tuple[Scenario, ...] = (half_done_runbook, aborted_while_a_step_is_on_its_way)
