@@ -13,6 +13,7 @@ from fathom.model.audit import AuditEntry, Verdict
 from fathom.model.decision import Considered, Decision, Subject
 from fathom.model.objects import Key, Obj
 from fathom.model.times import SECOND_NS, timestamp
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheApprovedActs
 from fathom.sim.checkers.break_glass import BreakGlassEnds
 from fathom.sim.checkers.contradictions import NoContradictionInForce
@@ -24,6 +25,7 @@ from fathom.sim.checkers.override_floor import (
 )
 from fathom.sim.checkers.override_rates import UndoneAFewAtATime
 from fathom.sim.checkers.overrides import DecidedWithoutTheEnded, NothingActsAfterTheEnd
+from fathom.sim.checkers.route_weights import PeoplesWeightsStay
 from fathom.sim.report.chronicle import Audited
 from fathom.sim.world.invariants import Checker, Finding, Seen
 from fathom.sim.world.world import World
@@ -432,3 +434,29 @@ def test_a_placement_by_an_override_that_is_not_on_its_account_is_found(account:
     placed = pod("p", account=account, node="n")
     placed["metadata"]["annotations"]["fathom.dev/overrides"] = "default/o"
     assert (checker.commit(seen("pods", "p", pod("p"), placed)) is not None) == bool(wrong)
+
+
+def weighted(routes: list[int], mark: str = "") -> Obj:
+    notes = {"annotations": {"fathom.dev/override": mark}} if mark else {}
+    return {"metadata": {"name": "web", "uid": "r", **notes}, "spec": {"routes": routes}}
+
+
+@pytest.mark.parametrize(
+    ("between", "at_the_end", "wrong"),
+    [
+        ([9], [1], False),  # Nobody has touched it.
+        ([9], [9], True),
+        ([5], [5], False),
+        ([5], [1], True),
+    ],
+)
+def test_weights_that_a_person_has_written_stay(
+    between: list[int], at_the_end: list[int], wrong: bool
+) -> None:
+    judge, mark = PeoplesWeightsStay(), "default/east@u"
+    ours: dict[str, Any] = {"headers": ((ACTOR_HEADER, "controllers/overrides"),)}
+    route = "trafficroutes.fathom.dev"
+    assert judge.commit(seen(route, "web", weighted([1]), weighted([9], mark), **ours)) is None
+    assert judge.commit(seen(route, "web", weighted([9], mark), weighted(between, mark))) is None
+    end = seen(route, "web", weighted(between, mark), weighted(at_the_end), **ours)
+    assert (judge.commit(end) is not None) == wrong

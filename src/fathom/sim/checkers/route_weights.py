@@ -31,7 +31,7 @@ class PeoplesWeightsStay(Checker):
                 self._forget(uid)
             return None
         problem = None
-        if was and uid in self._written and before != after:
+        if was and uid in self._written:
             problem = self._misplaced(uid, before, after, ends=not is_marked)
         if is_marked and not was:
             self._earlier[uid] = before
@@ -43,7 +43,7 @@ class PeoplesWeightsStay(Checker):
 
     def _misplaced(self, uid: str, before: object, after: object, *, ends: bool) -> str:
         if before != self._written[uid]:
-            return f"it has {after}, but somebody has written {before} since"
+            return f"it has {after}, but somebody has written {before} since" if before != after else ""
         if ends and after != self._earlier.get(uid):
             return f"it has {after}, and had {self._earlier.get(uid)} before the override"
         return ""

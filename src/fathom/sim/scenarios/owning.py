@@ -109,6 +109,8 @@ async def _delete_family(world: World, space: str, number: int) -> None:
         await _create_child(world, space, 100 * number + step, world.rng.choice((first, born or first)))
     await world.sleep(world.rng.choice((0.5, 3.0)))
     await _delete_owner(world, space, name)
+    if world.rng.random() < 0.5:
+        await _create_owner(world, space, name)  # A namesake; refused while the owner waits.
 
 
 def _is_of(secret: Obj, owners: list[Obj]) -> bool:
