@@ -50,6 +50,8 @@ ALLOWED = {
     "kube/definitions/protobuf.py": "the message is one of protobuf",
     "kube/definitions/protobuf_forms.py": "the message is one of protobuf",
     "kube/patch/refusal.py": "a refusal in kube-apiserver's words is said again in other words of it",
+    "sim/checkers/placements.py": "what a decision says of preemption is what is judged",
+    "sim/checkers/rights.py": "who refuses with 403 is said nowhere else: the authorizer or admission",
     "record/old_records.py": "records of earlier versions, which had only the text",
 }
 

@@ -15,7 +15,7 @@ back (`schedule/loop/override_ends.py`).
 it taints, evicts, restarts, elects and gives up, the same run without them does too. How often is not
 compared, nor which pods are scaled down: times in objects say which of several like pods is the oldest, and
 one other choice moves everything that comes after it. Nor who takes a lease: after an outage several
-candidates race for it, and milliseconds decide.
+candidates race for it, and milliseconds decide. Nor whether one that was stopped had given it back in time.
 """
 
 from __future__ import annotations
@@ -76,16 +76,31 @@ class DecisionsKeepTheirTime(Checker):
     def __init__(self, twin: Callable[[], Decisions | None] | None = None) -> None:
         self.decisions: Decisions = Counter()
         self._emptied: set[str] = set()  # Nodes with a taint that evicts pods.
+        self._lives: dict[
+            str, tuple[str, int]
+        ] = {}  # Holder of a lease -> its process, and which life of it.
         self._progress = RolloutProgress()
         self._twin = twin
 
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
     def commit(self, change: Seen) -> Found:
-        self.decisions.update(_decided(change, self._emptied))
+        if change.resource != LEASES or not self._is_over(_holder(change.old)):
+            self.decisions.update(_decided(change, self._emptied))
+        if change.resource == LEASES and (holder := _holder(change.new)):
+            self._lives[holder] = (change.by, change.incarnation)
         if change.resource == DEPLOYMENTS:
             self.decisions.update(self._progress.given_up(change))
         if change.resource == "nodes":
             (self._emptied.add if _evicts(change.new) else self._emptied.discard)(change.key.name)
         return None
+
+    def _is_over(self, holder: str) -> bool:
+        """Whether the life that holds the lease has ended."""
+        name, incarnation = self._lives.get(holder, ("", 0))
+        process = self._engine.processes.get(name)
+        return process is not None and (not process.alive or process.incarnation != incarnation)
 
     def ended(self, world: World) -> Iterable[str | Finding]:
         without = self._twin() if self._twin is not None else None
