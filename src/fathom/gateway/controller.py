@@ -19,7 +19,7 @@ from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.scope import CacheScope
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api, Resource, own_resource
-from fathom.client.outcomes import Committed, Rejected
+from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.decision_log import log_of, reporting, subject_at, subject_of
 from fathom.control.plan import contains
 from fathom.control.watches import EVENT, NODE, POD, SERVICE
@@ -84,6 +84,7 @@ class Gateway:
         self.table: Table = ()
         self._budget = ErrorBudget()
         self._unsure = False  # The proxy may not have applied the last table: send it again.
+        self._unwritten = False  # A route's status may not say yet what it should.
         self.applied: AppliedRoutes | None = None  # None: no proxy, as in a simulated world.
         for name, resource in (
             ("Service", SERVICE.resource),
@@ -130,17 +131,19 @@ class Gateway:
             table = make_table(seen)
             if table != self.table or self.applied is None or self.applied.failed or self._unsure:
                 await self._send(table)
+            self._unwritten = False
             for route in seen.routes:
                 others = tuple(
                     considered(ROUTES.name, other, decisive=holds)
                     for other, holds in other_routes(route, seen.routes)
                 )
-                await self._write_route_status(route, said_of(route, seen, table), others)
+                if not await self._write_route_status(route, said_of(route, seen, table), others):
+                    self._unwritten = True
 
     async def _wait(self) -> None:
         """Wait for a change. After a failure wait RETRY_S at most: the process that held our address may be
-        gone."""
-        failed = self._unsure or (self.applied is not None and self.applied.failed)
+        gone, and a status that was not written makes no event."""
+        failed = self._unsure or self._unwritten or (self.applied is not None and self.applied.failed)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RETRY_S if failed else None):
                 await self._dirty.wait()
@@ -183,8 +186,9 @@ class Gateway:
 
     async def _write_route_status(
         self, route: Obj, verdict: tuple[Status, str, str], others: tuple[Considered, ...]
-    ) -> None:
-        """Write into the route's status whether its weights are in force, and of which generation."""
+    ) -> bool:
+        """Write into the route's status whether its weights are in force, and of which generation. Whether it
+        says so now."""
         status, generation = route.get("status") or {}, metadata(route).get("generation")
         condition_status, reason, message = verdict
         conditions = set_condition(
@@ -198,15 +202,17 @@ class Gateway:
         )
         observers = [name for name in status.get("observedBy") or () if name != ME]
         wanted = {"observedGeneration": generation, "observedBy": [*observers, ME], "conditions": conditions}
-        if not contains(status, wanted):
-            # Fails if the route changed since we read it: from a stale view lastTransitionTime would be
-            # reset.
-            read = {"resourceVersion": metadata(route).get("resourceVersion")}
-            change = {"metadata": read, "status": wanted}
-            subject = subject_of(ROUTES, route)
-            await self._patch_status(
-                ROUTES, subject, change, cause=_changed(subject, route), why=reason, considered=others
-            )
+        if contains(status, wanted):
+            return True
+        # Fails if the route changed since we read it: from a stale view lastTransitionTime would be reset.
+        read = {"resourceVersion": metadata(route).get("resourceVersion")}
+        change = {"metadata": read, "status": wanted}
+        subject = subject_of(ROUTES, route)
+        cause = _changed(subject, route)
+        outcome = await self._patch_status(
+            ROUTES, subject, change, cause=cause, why=reason, considered=others
+        )
+        return isinstance(outcome, Committed)
 
     # Observations of the proxy.
 
@@ -313,13 +319,14 @@ class Gateway:
         why: str,
         media: str = MERGE_PATCH,
         considered: tuple[Considered, ...] = (),
-    ) -> None:
+    ) -> Outcome:
         """Record the decision, send it, record the outcome."""
         id_ = self._decisions.decided("status", subject, cause=cause, why=why, considered=considered)
         outcome = await self._api.with_decision(id_).patch(
             resource, subject.namespace, subject.name, change, subresource="status", media=media
         )
         self._decisions.concluded(id_, outcome, subject)
+        return outcome
 
 
 def _changed(subject: Subject, obj: Obj) -> WakeCause:
