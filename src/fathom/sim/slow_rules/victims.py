@@ -53,7 +53,10 @@ def would_help(pod: Obj, tenant: str, node: str, cluster: Cluster, world: Placem
 
 
 def still_leaving(pod: Obj, node: str, cluster: Cluster) -> list[Obj]:
-    """Pods of lower priority that are being deleted there."""
+    """Pods of lower priority that are being deleted there. None where the node itself is gone: nobody waits
+    for it any more."""
+    if node not in cluster.nodes:
+        return []
     lower = [other for other in cluster.on(node) if priority(other) < priority(pod)]
     return [other for other in lower if is_deleting(other)]
 
