@@ -11,6 +11,8 @@ from tests.agent.objects import container
 from tests.sim.small import passes, story
 
 from fathom.agent.process import begin
+from fathom.agent.settings import Script
+from fathom.agent.simulated import script_of
 from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
@@ -272,3 +274,9 @@ def test_a_node_comes_to_the_same_end_whatever_happens_on_the_way(seed: int) -> 
 def test_the_same_seed_is_the_same_run() -> None:
     first, second = (tell(FAULTS, plan_of(FAULTS, "7")) for _ in range(2))
     assert first.trace == second.trace
+
+
+def test_a_script_that_is_nested_too_deeply_changes_nothing() -> None:
+    deep = '{"containers":{"a":' * 5000 + "{}" + "}}" * 5000
+    pod = {"metadata": {"annotations": {"fathom.dev/simulated": deep}}}
+    assert script_of(pod, Script(ready_s=3)) == Script(ready_s=3)

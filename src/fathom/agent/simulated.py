@@ -43,7 +43,7 @@ def script_of(pod: Obj, default: Script) -> Script:
         if RUNS_S in annotations:
             changes["runs_s"] = float(annotations[RUNS_S])
         return msgspec.convert({**msgspec.to_builtins(default), **changes}, Script, strict=False)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # The last: it is nested too deeply.
         return default
 
 

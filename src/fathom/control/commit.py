@@ -440,7 +440,11 @@ def _needed(need: Unmet) -> str:
 def _result_of(action: Action, sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
     result, revision, message = result_of(outcome)
     if isinstance(action, Create) and isinstance(sent, Unknown) and isinstance(outcome, Conflict):
-        return "unknown", 0, f"{message}; it is not there now, and may have been"
+        return (
+            "unknown",
+            0,
+            f"{message}; the object is absent now, and may have been there",
+        )
     was_unknown = isinstance(outcome, Committed) and not isinstance(sent, Committed)
     return ("settled" if was_unknown else result), revision, message
 

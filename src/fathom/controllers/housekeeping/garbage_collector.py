@@ -137,9 +137,7 @@ class Collector:
             return Owner(uid, exists=False)
         waits = waits_for_dependents(owner)
         if waits and not knows(self._view, ref.resource, owner):
-            return (
-                None  # Our view may lack dependents of the object. `observe` will see that the owner waits.
-            )
+            return None  # Our view may lack dependents. When it has the deletion, `observe` queues the owner.
         return Owner(uid, exists=True, waits=waits)
 
     async def _as_owner(self, ref: Ref, obj: Obj) -> None:

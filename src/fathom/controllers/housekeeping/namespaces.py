@@ -21,7 +21,7 @@ from fathom.model.view import Resources, View
 from fathom.seams.outside import Clock
 
 FINALIZER = "kubernetes"
-RECHECK_S = 1.0  # Other controllers remove the finalizers inside; that wakes us anyway.
+RECHECK_S = 1.0  # What is inside goes without waking us: only changes of the namespace itself do that.
 
 
 class NamespaceCleanup(msgspec.Struct, frozen=True):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup
 from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS
 from fathom.model.times import SECOND_NS
-from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.loads import (
     ASKED,
     HIGH,
@@ -19,13 +16,12 @@ from fathom.sim.scenarios.loads import (
     ROUNDED_S,
     SHORT_WINDOW_S,
     AutoscalersOfLoad,
-    GrowthWithinThePolicy,
     Load,
+    growing,
 )
 from fathom.sim.scenarios.staff import MANAGERS, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.scenarios.workloads import autoscaler, deployment
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
@@ -38,10 +34,6 @@ LATE_S, FAULT_S = 60.0, 30.0
 KEPT = "an autoscaler's window is as long as it says when clocks are set"
 
 
-def checkers() -> Sequence[Checker]:
-    return [*at_home(), GrowthWithinThePolicy()]
-
-
 @scenario(
     Menu(
         processes=MANAGERS,
@@ -50,7 +42,7 @@ def checkers() -> Sequence[Checker]:
         without=all_but("slow-reply", "slow-request", "hold-watch"),
         clocks=("nobody",),  # The scenario itself sets them.
     ),
-    checkers=checkers,
+    checkers=growing,
     timed=True,
 )
 async def scaled_while_clocks_are_set(world: World) -> None:
