@@ -230,6 +230,14 @@ def test_the_generation_before_is_kept_and_counted_on_where_it_can_be_told_apart
     assert (third.status["previous"]["generation"], third.status["previous"]["serving"]) == (1, 1)
 
 
+def test_a_first_report_in_the_middle_of_a_rollout_shows_the_pods_of_the_generation_before() -> None:
+    left, new = PodCounts(2, [stand(SERVING)]), PodCounts(2, [stand(QUEUED, reason="scheduler")])
+    (first,) = planned(there(), new, left, generation=3).statuses
+    assert (first.status["previous"]["generation"], first.status["previous"]["serving"]) == (2, 1)
+    (alone,) = planned(there(), new, PodCounts(2, []), generation=3).statuses
+    assert "previous" not in alone.status
+
+
 def test_what_an_earlier_action_had_is_taken_back() -> None:
     bound = LastAction(controller="scheduler", action="bind Pod web-0 to node-1", decision="d-1", time=NOW)
     (first,) = planned(there(), PodCounts(1, [stand(SERVING)], last_action=bound)).statuses

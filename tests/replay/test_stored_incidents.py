@@ -7,6 +7,7 @@ artifacts/with-silent-lists.incident        a first list that does not end is gi
 artifacts/with-promised-bookmarks.incident  lists end with how often bookmarks come
 artifacts/with-a-watched-clock.incident     controllers notice that the wall clock is set
 artifacts/with-overrides-seen.incident      writes that a pause may forbid name the overrides they follow
+artifacts/with-node-uids.incident           bindings name the UID of the node
 
 `store_incident.py` records one of the present code.
 """
@@ -35,6 +36,7 @@ DECIDED_OTHERWISE = frozenset(
         "with-silent-lists",
         "with-promised-bookmarks",
         "with-a-watched-clock",
+        "with-overrides-seen",
     }
 )
 

@@ -17,7 +17,7 @@ class BindingBatch(Shape, frozen=True):
         tuple[dict[str, Any], ...],
         field_schema(
             "The bindings: namespace, name and uid of the pod, its node, and what the placement relied on"
-            " (nodeRevision, policy, overrides, reservation). The answer has a result for each.",
+            " (nodeUid, nodeRevision, policy, overrides, reservation). The answer has a result for each.",
             maxItems=1024,
         ),
     ] = ()

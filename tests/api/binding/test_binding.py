@@ -157,6 +157,7 @@ async def _quota(api: Api) -> None:
         ("NodePorts", _port, {}),
         ("QuotaExceeded", _quota, {}),
         ("NodeGone", _uid, {"node": "n9"}),
+        ("NodeGone", _uid, {"nodeUid": "another"}),  # Deleted, and made again under the same name.
         ("PolicyInactive", _uid, {"policy": "v9"}),
         ("OverrideInactive", _uid, {"overrides": ["nothing"]}),
         ("ReservationGone", _uid, {"reservation": "nothing"}),

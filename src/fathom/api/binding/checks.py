@@ -152,6 +152,9 @@ def pod_refusal(ask: BindingAsk, pod: Obj, revision: int) -> Refusal | None:
 
 def _node_refusal(case: Case) -> Refusal | None:
     node, revision = case.node, case.expects[0].revision
+    if case.ask.node_uid and case.ask.node_uid != node.uid:
+        why = f"node {node.name} has UID {node.uid}, the binding names {case.ask.node_uid}"
+        return Refusal(binding_checks.NODE_GONE, why, revision)
     if node.deleting:
         return Refusal(binding_checks.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
     if node.unschedulable and not pod_tolerates(case.pod, CORDON):

@@ -24,6 +24,7 @@ class BindingAsk(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     node: str
     uid: str = ""
+    node_uid: str = ""
     node_revision: str | int = ""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     labels: dict[str, str] = msgspec.field(default_factory=dict)

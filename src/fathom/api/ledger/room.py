@@ -10,7 +10,7 @@ from fathom.api.ledger.accounts import NodeBook, TenantBook
 from fathom.api.ledger.holdings import PODS, Account, Counts, Holding, counts_of
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.tenant_quota import Limit, TenantQuota
-from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
+from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.well_known import ZONE_LABEL
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
@@ -20,6 +20,7 @@ class NodeRoom(msgspec.Struct, frozen=True):
     """The facts about a node that binding needs: computed once for each of its revisions."""
 
     name: str
+    uid: str
     zone: str
     labels: dict[str, str]
     allocatable: Counts | None  # None: the node has never reported it, so everything fits.
@@ -32,6 +33,7 @@ def node_facts(node: Obj) -> NodeRoom:
     labels = labels_of(node)
     return NodeRoom(
         name=str(metadata(node).get("name") or ""),
+        uid=uid_of(node),
         zone=labels.get(ZONE_LABEL, ""),
         labels=labels,
         allocatable=counts_of(listed) if listed else None,

@@ -63,6 +63,7 @@ class _Meta(msgspec.Struct, frozen=True):
 class _Target(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     kind: str = ""
+    uid: str = ""
     resource_version: str = ""
 
 
@@ -191,6 +192,7 @@ def _ask(call: Call, binding: Binding) -> BindingAsk:
         name=call.target.name,
         node=binding.target.name,
         uid=meta.uid,
+        node_uid=binding.target.uid,
         node_revision=binding.target.resource_version,
         annotations=annotations,
         labels=meta.labels,

@@ -273,6 +273,8 @@ def _previous(progress: Obj, before: PodCounts | None, generation: int, now: str
     earlier: Obj | None = lookup(progress, "status", "previous")
     if current and int(current.get("generation") or 0) < generation:
         earlier = current
+    if earlier is None:  # The first report comes in the middle of a rollout.
+        earlier = {"generation": generation - 1} if before is not None and before.stands else None
     if earlier is None:
         return None
     if before is None:

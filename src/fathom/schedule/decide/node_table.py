@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, metadata, uid_of
 from fathom.model.well_known import ZONE_LABEL
 from fathom.schedule.decide.context import Reserved
 from fathom.schedule.decide.node_columns import (
@@ -65,6 +65,7 @@ class NodeTable:
         self.nodes_version = 0  # The version at which nodes, namespaces or reserved classes last changed.
         self.names: list[str] = []  # By row; '' where there is no node.
         self.facts: list[ParsedNode] = []
+        self.uids: list[str] = []
         self.revisions: list[int] = []
         self.zones: list[str] = []
         self.row_of: dict[str, int] = {}
@@ -147,12 +148,12 @@ class NodeTable:
         name, facts = str(metadata(obj).get("name") or ""), node_facts(obj)
         row = self.row_of.get(name)
         if row is not None:
-            self.revisions[row] = node_revision(obj)
+            self.uids[row], self.revisions[row] = uid_of(obj), node_revision(obj)
             if self.facts[row] == facts:
                 return False
         else:
             row = self._new_row(name)
-            self.revisions[row] = node_revision(obj)
+            self.uids[row], self.revisions[row] = uid_of(obj), node_revision(obj)
         self._write_facts(row, facts)
         for placed in list(self._homeless.get(name, {}).values()):
             self._unseat(placed)
@@ -172,7 +173,7 @@ class NodeTable:
         self._write_facts(row, _NO_FACTS)
         for placed in pods:
             self._seat(placed, -1)
-        self.names[row], self.revisions[row], self.alive[row] = "", 0, False
+        self.names[row], self.uids[row], self.revisions[row], self.alive[row] = "", "", 0, False
         heapq.heappush(self._free, row)
         self._nodes_changed()
         return True
@@ -334,6 +335,7 @@ class NodeTable:
             row = len(self.names)
             self.names.append("")
             self.facts.append(_NO_FACTS)
+            self.uids.append("")
             self.revisions.append(0)
             self.zones.append("")
             self.pods_on.append({})

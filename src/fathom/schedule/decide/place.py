@@ -42,7 +42,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     capacity_class: str = ""  # The reserved pool that the placement draws on; goes into the binding.
     overrides: tuple[str, ...] = ()  # Overrides without which the pod could not be on this node.
     policy: str = ""
-    node_revision: int = 0  # Of the chosen node, as the decision saw it.
+    node_uid: str = ""  # Of the chosen node, as the decision saw it.
+    node_revision: int = 0  # The same.
     seen: Mapping[str, int] = {}
     policy_decides: bool = False  # Unschedulable, and a rollout's other policy would let it on a node.
 
@@ -169,6 +170,7 @@ def _placement(scan: ShapeScan, choice: NodeChoice | None) -> Placement:
         capacity_class=drawn,
         overrides=overrides_used(scan.shape, table, row, world) if drawn else (),
         policy=world.policy.name,
+        node_uid=table.uids[row],
         node_revision=table.revisions[row],
         seen=world.seen,
     )

@@ -37,6 +37,7 @@ class BindRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     name: str
     uid: str
     node: str
+    node_uid: str = ""
     node_revision: str = ""
     annotations: dict[str, str] = {}
     policy: str = ""
@@ -95,7 +96,7 @@ class BindSender:
 
 
 async def send_one(api: Api, request: BindRequest) -> BindAnswer:
-    target = {"apiVersion": "v1", "kind": "Node", "name": request.node}
+    target = {"apiVersion": "v1", "kind": "Node", "name": request.node, "uid": request.node_uid}
     meta = {
         "name": request.name,
         "namespace": request.namespace,

@@ -87,6 +87,7 @@ class Deciding:
             name=pod.key.name,
             uid=pod.uid,
             node=placement.node or "",
+            node_uid=placement.node_uid,
             node_revision=str(placement.node_revision or ""),
             annotations=self._annotations(id_, placement),
             policy=placement.policy if placement.policy != "builtin" else "",
