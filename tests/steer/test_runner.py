@@ -13,15 +13,18 @@ import pytest
 from tests.api.harness import ADMIN, JANE, deployment, serving, tell
 from tests.api.harness import Api as Server
 from tests.deep import first_few
-from tests.steer.served import Died, Hands, ServedTransport, aborted, made_run, resumed, started
+from tests.steer.served import RUNS, Died, Hands, ServedTransport, aborted, made_run, resumed, started
 
 from fathom.client.api import Api
-from fathom.kinds.runbook import RunbookSpec
-from fathom.kinds.runbook_run import STEP_ANNOTATION, RunbookRunStatus
+from fathom.kinds.runbook import RunbookSpec, StepRetry
+from fathom.kinds.runbook_run import STEP_ANNOTATION, RunbookRun, RunbookRunStatus
+from fathom.kinds.shape import read
 from fathom.model.objects import Obj
+from fathom.model.times import SECOND_NS
 from fathom.record.audit_reading import read_entries
 from fathom.seams.seam import Ask, Reply
 from fathom.steer.record_writer import RunLost
+from fathom.steer.runner import is_held
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -292,6 +295,41 @@ class DelayingUntilTheNextTry(Delaying):
                 if self.then is not None:
                     await self.then()
         return await super().request(ask, timeout_s=timeout_s)
+
+
+class RefusingOnce(ServedTransport):
+    """The first patch of a Deployment is refused for the moment."""
+
+    refused = False
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        if ask.method == "PATCH" and ask.target.startswith(DEPLOYMENTS) and not self.refused:
+            self.refused = True
+            return Reply(429, b'{"kind":"Status","code":429,"reason":"TooManyRequests"}')
+        return await super().request(ask, timeout_s=timeout_s)
+
+
+def test_a_runner_that_waits_long_for_its_next_try_is_not_taken_for_gone(tmp_path: Path) -> None:
+    step = msgspec.structs.replace(CONTENT.steps[1], retry=StepRetry(attempts=2, backoff="5m"))
+    content = msgspec.structs.replace(CONTENT, steps=(CONTENT.steps[0], step))
+
+    async def story(server: Server) -> None:
+        await furnished(server)
+        api = Api(RefusingOnce(server), headers=(("user-agent", "fathom"),))
+        hands = Hands()
+        began_ns = hands.now_ns
+
+        async def looked_at(seconds: float) -> None:
+            hands.now_ns += int(seconds * SECOND_NS)
+            run = await api.get(RUNS, "default", "run-1")
+            assert run is not None
+            assert is_held(read(RunbookRun, run).status, hands.now_ns)
+
+        hands.sleep = looked_at
+        assert (await started(api, await made_run(api, content, word="moin"), hands)).phase == "Succeeded"
+        assert hands.now_ns - began_ns >= 300 * SECOND_NS
+
+    tell(story, tmp_path)
 
 
 def test_a_delete_that_is_tried_again_is_about_the_same_object(tmp_path: Path) -> None:

@@ -253,13 +253,14 @@ class Runner:
             await self._record.write(run_record.waiting(self._status, step, question, now_ns))
 
     async def _sleep(self, until_ns: int, why: str) -> None:
+        """In pieces: whoever sleeps through a long wait is taken for gone."""
         if why != self._slept_for:
             self._tell(why)
             self._slept_for = why
         now_ns = self._around.now_ns()
         if now_ns - self._record.written_ns >= RENEW_NS:
             await self._record.write(run_record.renewed(self._status, now_ns))
-        await self._around.sleep(max(0.0, (until_ns - now_ns) / SECOND_NS))
+        await self._around.sleep(max(0, min(until_ns - now_ns, RENEW_NS)) / SECOND_NS)
 
     async def _facts(self) -> Facts:
         return await facts_of(self._api, self._resources, self._run, self._status, self._around.now_ns)
