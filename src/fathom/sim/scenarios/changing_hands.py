@@ -34,7 +34,7 @@ RIGHT_AFTER_S = 40.0
 
 class TheUsefulStay(Checker):
     """A ReplicaSet that has too many pods deletes no ready pod while one that is not ready stays, of those
-    whose readiness has been known for long."""
+    whose readiness has been known for long. A RecordReader."""
 
     name = "a ReplicaSet gives up unready pods first"
     resources = frozenset({"pods"})
@@ -43,6 +43,10 @@ class TheUsefulStay(Checker):
         self._pods: dict[
             str, tuple[Obj, float]
         ] = {}  # UID -> the pod, and since when it is as ready as it is.
+        self._about: dict[str, str] = {}  # Id of a decision -> the UID of what it is about.
+
+    def begin(self, world: World) -> None:
+        world.engine.record_readers.append(self)
 
     def commit(self, change: Seen) -> Found:
         old, new = change.old, change.new
@@ -59,6 +63,8 @@ class TheUsefulStay(Checker):
     def _judge(self, change: Seen, old: Obj) -> Found:
         if dict(change.headers).get(ACTOR_HEADER) != "controllers/replicasets" or not is_ready(old):
             return None
+        if self._about.get(decision_of(change) or "") != owner_uid(old):
+            return None  # It was given up by another, and handed over before the request arrived.
         worse = [
             key_of(pod).name
             for pod, since_s in self._pods.values()
@@ -68,6 +74,14 @@ class TheUsefulStay(Checker):
         if not worse or known_s < LONG_S:
             return None
         return f"{change.by} deleted {change.key.name}, which is ready, and {worse[0]} is not"
+
+    # Called by the processes' journals.
+
+    def decided(self, process: SimProcess, decision: Decision) -> None:
+        self._about[decision.id] = decision.subject.uid
+
+    def concluded(self, process: SimProcess, outcome: Outcome) -> None:
+        """How a decision ends does not matter here."""
 
 
 class NobodyMakesTooMany(Checker):
