@@ -8,6 +8,7 @@ from fathom.control.plan import NOTHING, Delete, Plan, target
 from fathom.controllers.repair.plan import (
     began_at,
     loose_ends,
+    marked_since,
     plan_complete,
     plan_pod,
     plan_reservation,
@@ -127,6 +128,21 @@ def test_a_pod_that_is_going_and_never_had_a_node_is_said_to_have_failed() -> No
     assert plan_pod(ended, None, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
     staying = pod(node="")
     assert plan_pod(staying, None, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
+
+
+def test_a_pod_that_is_marked_as_evicted_and_not_deleted_is_not_for_long() -> None:
+    marked = pod()
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "m"}
+    marked["status"] = {"phase": "Running", "conditions": [{**mark, "lastTransitionTime": EARLIER}]}
+    assert marked_since(marked) == EARLIER
+    assert plan_pod(marked, None, node_is_gone=False, now_ns=NOW_NS, now=NOW, marked_s=119) == NOTHING
+    (patch,) = plan_pod(marked, None, node_is_gone=False, now_ns=NOW_NS, now=NOW, marked_s=121).patches
+    (condition,) = patch.patch["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "PreemptionByScheduler")
+    assert condition["lastTransitionTime"] == NOW
+    assert marked_since({**marked, "status": patch.patch["status"]}) is None
+    assert marked_since(pod(deletionTimestamp=EARLIER) | {"status": marked["status"]}) is None
+    assert marked_since({**marked, "status": {**marked["status"], "phase": "Succeeded"}}) is None
 
 
 def test_a_young_pod_waits_for_its_node_to_be_heard_of() -> None:

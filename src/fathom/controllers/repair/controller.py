@@ -35,9 +35,11 @@ from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, read_override
 from fathom.controllers.repair.overrides import PAUSED, SCAN_S, again_s, overrides_for, repair_pause
 from fathom.controllers.repair.plan import (
+    MARK_STALE_S,
     POD_NAME,
     began_at,
     loose_ends,
+    marked_since,
     plan_complete,
     plan_pod,
     plan_reservation,
@@ -66,7 +68,7 @@ RESERVATION = own(reservation.DEFINITION)
 PROGRESS = own(workload_progress.DEFINITION)
 PROPOSAL = own(repair_proposal.DEFINITION)
 
-GOING = "it is being deleted"
+GOING, MARKED = "it is being deleted", "it is marked as evicted"
 
 
 def by_intent(reservation: Obj) -> tuple[str, ...]:
@@ -178,7 +180,8 @@ def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
 
 
 class RepairPods:
-    """Pods bound to nodes that do not exist, and pods whose deletion does not finish."""
+    """Pods bound to nodes that do not exist, pods whose deletion does not finish, and pods that are marked as
+    evicted and never deleted."""
 
     name = "repair-pods"
     watches: ClassVar[tuple[Watch, ...]] = (
@@ -203,28 +206,44 @@ class RepairPods:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, OVERRIDE)
         self._ages = Ages()  # Of pods whose nodes are not in our view.
+        self._marks = Ages()  # Of pods that are marked as evicted.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.now_ns()
         pod = view.get("Pod", key)
         if pod is None:
             self._ages.forget(key)
+            self._marks.forget(key)
             return ReconcileResult.never()
         where = str(lookup(pod, "spec", "nodeName") or "")
         node = view.get("Node", Key("", where)) if where else None
         if where and node is None:
             return await self._without_node(key, pod, where, view)
-        plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=self._kit.now())
-        return await self._carry_out(key, pod, plan, view)
+        now, marked_s = self._kit.now(), self._marked_s(key, pod)
+        plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=now, marked_s=marked_s or 0.0)
+        stale_in_s = None if marked_s is None else max(0.0, MARK_STALE_S - marked_s) + 1.0
+        return await self._carry_out(key, pod, plan, view, stale_in_s=stale_in_s)
 
-    async def _carry_out(self, key: Key, pod: Obj, plan: Plan, view: Snapshot) -> ReconcileResult:
+    def _marked_s(self, key: Key, pod: Obj) -> float | None:
+        since = marked_since(pod)
+        if since is None:
+            self._marks.forget(key)
+            return None
+        now, now_ns = self._kit.now(), self._kit.monotonic_ns()
+        return self._marks.age_s(key, since, now=now, now_ns=now_ns)
+
+    async def _carry_out(
+        self, key: Key, pod: Obj, plan: Plan, view: Snapshot, *, stale_in_s: float | None = None
+    ) -> ReconcileResult:
+        """`stale_in_s`: when a mark of an eviction is too old."""
         now_ns, pause = self._kit.now_ns(), None
         if plan.patches or plan.deletes:
             await self._floor.fetch()
             pause = repair_pause(view, pod, workload_names("Pod", pod), now_ns=now_ns)
         applied = await self._kit.apply(key, held(plan, pause, needs=self._floor.needs), seen=view)
-        wait_s = again_s(pause, now_ns, overdue_in_s(pod, now_ns=now_ns))
-        return ReconcileResult.after(applied, in_s=wait_s, why=GOING if pause is None else PAUSED)
+        again = overdue_in_s(pod, now_ns=now_ns) if stale_in_s is None else stale_in_s
+        why = PAUSED if pause is not None else GOING if stale_in_s is None else MARKED
+        return ReconcileResult.after(applied, in_s=again_s(pause, now_ns, again), why=why)
 
     async def _without_node(self, key: Key, pod: Obj, where: str, view: Snapshot) -> ReconcileResult:
         now, now_ns = self._kit.now(), self._kit.monotonic_ns()

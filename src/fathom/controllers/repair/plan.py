@@ -7,6 +7,7 @@
       a pod bound to a node that does not exist, or that is   set to Failed, and removed at once:
       terminating and never had one, or is on one that        no agent is left to end it
       people declared out of service
+      a pod that is marked as evicted, and nobody deletes it  the mark is taken back
     ambiguous                                               proposed, and done when a person approves
       a terminating pod on a node that is not heard from      it may still run there
       a terminating object held by a foreign finalizer        its controller may still have to clean up
@@ -27,7 +28,7 @@ from fathom.controllers.repair.plan_proposals import STRANDED, is_unheard, overd
 from fathom.kinds.reservation import HOLDER, HOLDER_UID, HOLDING, VOID, Reservation
 from fathom.kinds.shape import read
 from fathom.kinds.workload_progress import REPAIR_COMPLETE
-from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition, is_true, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
@@ -37,6 +38,9 @@ from fathom.model.times import moment_ns
 VOID_KEPT_S = 60.0
 # Longer than a new node takes to appear in our view.
 VANISHED_S = 40.0
+# Whoever marks a pod as evicted deletes it next, or crashes in between. kube-controller-manager waits as
+# long.
+MARK_STALE_S = 120.0
 
 LOOSE_TOLD = 5
 POD_NAME, POD_UID = HOLDER, HOLDER_UID
@@ -132,8 +136,11 @@ def _removed(reservation: Obj, void_s: float) -> Plan:
 # Pods.
 
 
-def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
-    """For a pod that makes no headway. `node_is_gone`: the server itself says so."""
+def plan_pod(
+    pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str, marked_s: float = 0.0
+) -> Plan:
+    """For a pod that makes no headway. `node_is_gone`: the server itself says so. `marked_s`: for how long it
+    has been marked as evicted, and not deleted."""
     where = str(lookup(pod, "spec", "nodeName") or "")
     handled = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
     if where and node_is_gone and not handled:
@@ -143,6 +150,8 @@ def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now
         return _ended(pod, "it is being deleted and was never bound to a node")
     if node is not None and is_deleting(pod) and not handled and _is_out_of_service(node):
         return _ended(pod, f"it is being deleted, and node {where} is tainted out-of-service")
+    if marked_s >= MARK_STALE_S:
+        return _unmarked(pod, now)
     if not overdue(pod, now_ns=now_ns):
         return NOTHING
     if node is None or not is_unheard(node) or _only_held(pod):
@@ -178,6 +187,28 @@ def _disrupted(pod: Obj, now: str) -> list[Obj]:
         message="PodGC: node no longer exists",
         now=now,
     )
+
+
+def marked_since(pod: Obj) -> str | None:
+    """Since when it is marked as evicted; None where it is not, or where it goes."""
+    mark = find_condition(conditions_of(pod), DISRUPTION_TARGET) or {}
+    if mark.get("status") != "True" or is_deleting(pod) or is_terminal(pod):
+        return None
+    return str(mark.get("lastTransitionTime") or _created_at(pod))
+
+
+def _unmarked(pod: Obj, now: str) -> Plan:
+    mark = find_condition(conditions_of(pod), DISRUPTION_TARGET) or {}
+    conditions = set_condition(
+        conditions_of(pod),
+        type=DISRUPTION_TARGET,
+        status="False",
+        reason=str(mark.get("reason") or "NotDeleted"),
+        message=f"nobody has deleted the pod within {MARK_STALE_S:.0f} seconds",
+        now=now,
+    )
+    patch = Patch(target("Pod", pod), {"status": {"conditions": conditions}}, subresource="status")
+    return Plan(patches=(patch,), why="it is marked as evicted, but nobody deletes it")
 
 
 def began_at(pod: Obj) -> str:

@@ -44,6 +44,7 @@ FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 
 # The agent may write the pod's status at any time, but not each time.
 WITHDRAW_ATTEMPTS = 3
+DELETE_ATTEMPTS = 2
 
 NOT_NEEDED = "not evicted: the pod that was to get its room does not wait any more"
 
@@ -133,7 +134,26 @@ async def _evict(
     if not waits():
         await _withdraw_disruption_target(api, victim, now)
         return None
-    return await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
+    outcome = await _delete(api, victim)
+    if isinstance(outcome, Conflict | Rejected):
+        await _withdraw_disruption_target(api, victim, now)
+    return outcome
+
+
+async def _delete(api: Api, victim: Victim) -> Outcome:
+    """A conflict may mean that the pod of this name is another one by now, or only that others wrote at the
+    same time: the pod itself tells."""
+    for _ in range(DELETE_ATTEMPTS):
+        outcome = await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
+        if not isinstance(outcome, Conflict) or outcome.causes:
+            return outcome
+        try:
+            pod = await api.get(PODS, victim.key.namespace, victim.key.name)
+        except ApiError:
+            return outcome
+        if pod is None or uid_of(pod) != victim.uid:
+            return Rejected(404, "NotFound", "gone")
+    return outcome
 
 
 async def _read(api: Api, key: Key) -> Obj | None:
@@ -184,8 +204,10 @@ def _outcome(outcome: Outcome) -> tuple[str, Result, int]:
     match outcome:
         case Committed():
             return "evicted", "committed", outcome.revision
-        case Rejected(code=404) | Conflict():
+        case Rejected(code=404):
             return "gone", "settled", 0
+        case Conflict(why=why):
+            return why, "conflict", 0
         case Rejected(message=message):
             return message, "rejected", 0
     return "unknown", "unknown", 0

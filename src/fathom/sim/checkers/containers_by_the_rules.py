@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SLACK_S = 0.2
 LATE_S = 30.0
+BACKOFF_MAX_S = 300.0  # Before the next run of a container that crashes again and again.
 REPORTED_S = 60.0  # After a failure: a report may be under way for that long.
 ALONE = "fathom.dev/stop-when-alone-seconds"
 
@@ -108,6 +109,8 @@ class ContainersByTheRules(Checker):
             if before.role != "main" and before.name not in seen.prepared:
                 yield f"starts {name}, but {before.role} container {before.name} is not that far"
         run = seen.runs.get(name)
+        if run is not None:
+            run.asked_s = self._now_s()
         if run is not None and run.code is None:
             yield f"starts {name} although it runs"
         elif run is not None and run.code is not None and not runs_again(seen.pod, container, run.code):
@@ -131,7 +134,7 @@ class ContainersByTheRules(Checker):
         run = seen.runs.get(container.name)
         if event.run is None or event.run.exit is None or run is None or run.id != event.run.id:
             return ()
-        run.code = event.run.exit.code
+        run.code, run.ended_s = event.run.exit.code, self._now_s()
         if container.role == "init" and run.code == 0:
             seen.prepared.add(container.name)
         return ()
@@ -258,6 +261,7 @@ class ContainersByTheRules(Checker):
                     yield _finding(seen, f"{container.name} runs on, long after its grace period")
             elif seen.ends_s is None:
                 yield from (_finding(seen, problem) for problem in self._differences(seen))
+                yield from (_finding(seen, problem) for problem in _not_restarted(seen, world.now_s))
 
     def _differences(self, seen: SeenPod) -> Iterator[str]:
         statuses = _statuses(seen.pod)
@@ -284,6 +288,20 @@ class ContainersByTheRules(Checker):
             return True
         row = run.row("readinessProbe")
         return True if row.has_passed(probe) else False if row.has_failed(probe) else None
+
+
+def _not_restarted(seen: SeenPod, now_s: float) -> Iterator[str]:
+    """Who crashes waits for its next run, but never for longer than the longest back-off, whatever clocks
+    say."""
+    if seen.is_over() or has_own_rules(seen.pod) or _must_end(seen):
+        return
+    for container in containers_in_order(seen.pod):
+        run = seen.runs.get(container.name)
+        if run is None or run.code is None or not runs_again(seen.pod, container, run.code):
+            continue
+        waits_s = now_s - max(run.ended_s or 0.0, run.asked_s)
+        if waits_s > BACKOFF_MAX_S + LATE_S:
+            yield f"{container.name} ended with code {run.code}, and for {waits_s:.0f} s has not run again"
 
 
 def _finding(seen: SeenPod, message: str) -> Finding:

@@ -3,13 +3,15 @@ another that has its name since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from fathom.controllers.repair.controller import RepairPods
 from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.well_known import DECISION_HEADER
+from fathom.sim.checkers.statuses import controllers_at_work
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
@@ -21,10 +23,12 @@ BY_SCHEDULER = "PreemptionByScheduler"
 
 class VictimsAreMarked(Checker):
     """A scheduler marks a pod as a victim only by a decision that names it, and that was made from a view in
-    which this pod was there: a pod of its name that came later is not the victim."""
+    which this pod was there: a pod of its name that came later is not the victim. At rest no mark is left of
+    one that lives on: its scheduler takes it back, or repair if the scheduler has crashed."""
 
     name = "only the victims of a preemption are marked"
     resources = frozenset({"pods"})
+    patience_s = 180.0  # Repair waits for two minutes.
 
     def __init__(self) -> None:
         self._made: dict[str, int] = {}  # UID of a pod -> the revision at which it was created.
@@ -32,7 +36,11 @@ class VictimsAreMarked(Checker):
             str, tuple[int, frozenset[Key]]
         ] = {}  # Decision -> how new its view was, its victims.
 
+        self._marked_by: dict[str, tuple[str, int] | None] = {}  # UID -> which life of whom. None: unknown.
+        self._processes: Mapping[str, SimProcess] = {}
+
     def begin(self, world: World) -> None:
+        self._processes = world.engine.processes
         world.engine.record_readers.append(self)
 
     def decided(self, process: SimProcess, decision: Decision) -> None:
@@ -52,6 +60,8 @@ class VictimsAreMarked(Checker):
             self._made[uid] = change.revision
         if not _is_marked(change.new) or (change.old is not None and _is_marked(change.old)):
             return None
+        marker = self._processes.get(change.by) if not change.late else None
+        self._marked_by[uid] = None if marker is None else (change.by, marker.incarnation)
         decision = dict(change.headers).get(DECISION_HEADER, "")
         if decision not in self._seen:
             return f"{change.by} marked {change.key.name} as a victim, by no decision that has victims"
@@ -64,9 +74,12 @@ class VictimsAreMarked(Checker):
         return None
 
     def settled(self, world: World) -> Iterable[Finding]:
+        lives = {(name, process.incarnation) for name, process in self._processes.items() if process.alive}
+        is_repaired = RepairPods.name in controllers_at_work(world)
         for pod in world.list("pods"):
             if (
                 _is_marked(pod)
+                and (is_repaired or self._marked_by.get(uid_of(pod)) in lives)
                 and not is_deleting(pod)
                 and lookup(pod, "status", "phase") not in TERMINAL_PHASES
             ):

@@ -19,6 +19,8 @@ DRIVEN = {"node.kubernetes.io/unreachable": 40.0, "fathom.dev/lost": 75.0}
 UNREACHABLE = "node.kubernetes.io/unreachable"
 # The controller checks unhealthy nodes every few seconds; a new leader checks all of them.
 UNHEARD_S = 30.0
+# A lease's time, less what a report of the state before may have been late.
+TIME_TO_COME_BACK_S = 20.0
 
 
 class NoEvictionOnWeakEvidence(Checker):
@@ -44,6 +46,36 @@ class NoEvictionOnWeakEvidence(Checker):
         if soon := [taint for taint in sorted(new) if silent_s < DRIVEN[taint]]:
             return f"the node got {', '.join(soon)} only {silent_s:.1f} s after its last heartbeat"
         return None
+
+
+class ManySilentNodesGetTime(Checker):
+    """While many nodes are silent, their silence is held to be somebody else's fault. When they are few
+    again, each gets the time of a lease to come back too, before its pods are taken out of service."""
+
+    name = "one of many silent nodes gets the time to come back"
+    resources = frozenset({"nodes"})
+
+    def __init__(self) -> None:
+        self._held_s: dict[str, float] = {}  # Node -> when it was said to be one of many, last.
+
+    def commit(self, change: Seen) -> Found:
+        name = change.key.name
+        if change.new is None or _is_declared_lost(change.new):
+            self._held_s.pop(name, None)
+            return None
+        if change.old is not None and _is_one_of_many(change.old):
+            self._held_s[name] = change.at_s
+        if not _evicting_taints(change.new) - _evicting_taints(change.old or {}):
+            return None
+        since_s = change.at_s - self._held_s.get(name, -TIME_TO_COME_BACK_S)
+        if since_s < TIME_TO_COME_BACK_S:
+            return f"the node was one of many silent ones, and {since_s:.0f} s later it is given up"
+        return None
+
+
+def _is_one_of_many(node: Obj) -> bool:
+    held = find_condition(conditions_of(node), "fathom.dev/Held") or {}
+    return held.get("status") == "True" and held.get("reason") == "ManySilent"
 
 
 def _renewal(lease: Obj | None) -> object:

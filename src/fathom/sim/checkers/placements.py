@@ -75,6 +75,7 @@ class PlacementsKeepTheRules(Checker):
         as_decided = self._claimed_ns.get(process.name) != decision.time_ns
         case = _case(view, scheduler, decision, as_decided=as_decided)
         wrongs = [
+            *_outdated_context(view, scheduler, decision),
             *self._unfounded_claims(process.name, scheduler, decision.epoch),
             *_judge_policy(view, decision),
         ]
@@ -103,6 +104,22 @@ class PlacementsKeepTheRules(Checker):
     def concluded(self, process: SimProcess, outcome: Outcome) -> None: ...
 
 
+def _outdated_context(view: Snapshot, state: SchedulerState, decision: Decision) -> Iterator[str]:
+    """What it keeps from earlier decisions is what it would work out now."""
+    pod, known = view.get("Pod", Key(decision.subject.namespace, decision.subject.name)), state.known
+    if pod is None or uid_of(pod) != decision.subject.uid:
+        return
+    seen = known.view(pod)
+    personal = "" if seen.shape.workloads or not known._is_personal() else seen.key.name
+    kept = known._contexts.get((seen.shape, personal))
+    if kept is None:
+        return
+    new = known._resolve(seen, decision.time_ns)
+    for field in kept.__struct_fields__:
+        if getattr(kept, field) != getattr(new, field):
+            yield f"it goes by {field} {getattr(kept, field)}, but now it is {getattr(new, field)}"
+
+
 def _judge_policy(view: Snapshot, decision: Decision) -> Iterator[str]:
     pod = view.get("Pod", Key(decision.subject.namespace, decision.subject.name))
     if pod is None or uid_of(pod) != decision.subject.uid or not decision.policies:
@@ -122,7 +139,7 @@ def _case(view: Snapshot, state: SchedulerState, decision: Decision, *, as_decid
         return None
     spaces = {key_of(space).name: space for space in view.list("Namespace")}
     tenant = tenant_of(pod, spaces.get(subject.namespace))
-    context = known.context(known.view(pod), now_ns=decision.time_ns, refused_nodes=known._refused_nodes)
+    context = known._resolve(known.view(pod), decision.time_ns)  # The one that it keeps may be out of date.
     if context.policy.max_view_age_ms is not None or context.allowed:
         return None  # How old the view is, and how many an override lets in yet, changes within a batch.
     cluster = Cluster(

@@ -77,6 +77,8 @@ class SeenRun:
         self.id, self.attempt, self.image = run.id, run.attempt, run.image
         self.began_s = now_s
         self.code: int | None = None if run.exit is None else run.exit.code
+        self.ended_s: float | None = None if run.exit is None else now_s  # As it was seen.
+        self.asked_s = 0.0  # When the agent last wanted it to run again.
         self.term_s: float | None = None
         self.probes: dict[str, InARow] = {}
 

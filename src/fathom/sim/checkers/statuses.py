@@ -42,7 +42,7 @@ class StatusesMatchObjects(Checker):
     patience_s = 120.0  # A clock that was wrong, a list that is never answered, a node that came back.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        at_work = _controllers(world)
+        at_work = controllers_at_work(world)
         if not at_work:
             return
         agents = {name for name, process in world.engine.processes.items() if process.alive}
@@ -56,7 +56,7 @@ class StatusesMatchObjects(Checker):
                     yield Finding(f"{resource} {key}: {wrong}", (f"{resource}/{key}",))
 
 
-def _controllers(world: World) -> set[str]:
+def controllers_at_work(world: World) -> set[str]:
     running = [process.state for process in world.engine.processes.values() if process.alive]
     return {loop.name for state in running if isinstance(state, Controllers) for loop in state.loops}
 

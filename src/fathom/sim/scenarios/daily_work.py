@@ -15,7 +15,7 @@ from fathom.sim.world.process import EPOCH_NS
 from fathom.sim.world.world import World
 
 BATCHES = Resource("fathom.dev", "v1alpha1", "bindingbatches", namespaced=False)
-HOLDERS = ("mary", "paul")
+HOLDERS = ("shop-desk", "office-desk")  # Nobody's process: these elect nobody.
 NAMES = ("shop", "shop-eu", "shop-eu-2")  # Each begins like the one before.
 PORTS = (30001, 30002, 30003)
 TYPES = ("ClusterIP", "NodePort", "NodePort", "LoadBalancer", "ExternalName")

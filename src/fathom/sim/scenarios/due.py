@@ -16,11 +16,13 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios.failures import RESERVATIONS, reservation
 from fathom.sim.scenarios.jobs import job
-from fathom.sim.scenarios.scheduling import SCHEDULERS, pod
+from fathom.sim.scenarios.scheduling import SCHEDULERS, own, pod
 from fathom.sim.scenarios.simulated_nodes import FAILS_AT
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, all_but
 from fathom.sim.scenarios.steering import (
+    CAPACITY_CLASSES,
     OVERRIDES,
+    end_override,
     in_zone,
     is_proven,
     override,
@@ -92,6 +94,46 @@ async def due_when_clocks_are_set(world: World) -> None:
     world.heal()
     await asyncio.sleep(5)
     await world.delete(PODS, "held")
+    await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+@scenario(
+    Menu(
+        processes=SCHEDULERS,
+        seconds=90,
+        most=2,
+        without=all_but("slow-reply", "slow-request", "crash"),
+        clocks=("nobody",),  # The scenario itself sets them.
+    ),
+    checkers=checkers,
+    timed=True,
+)
+async def scheduled_while_clocks_are_set(world: World) -> None:
+    """Overrides keep pods out of a zone, and lend them reserved room, until they end. The clocks of the
+    schedulers are set past that, and back, while pods come and go: each is placed by the overrides that are
+    in force at the time that its scheduler has."""
+    run_cluster(world)
+    spare = own("CapacityClass", "spare", {"nodeSelector": {"pool": "spare"}, "tenants": []})
+    await world.apply(CAPACITY_CLASSES, spare)
+    for number in range(4):
+        pool = {"pool": "spare"} if number == 3 else {}
+        await world.apply(NODES, in_zone(f"node-{number}", "ab"[number % 2], cpu="8", **pool))
+    lasts = f"{DUE_S}s"
+    await world.apply(
+        OVERRIDES, override("avoids", {"avoidZones": ["a"]}, target="workload/web", lasts=lasts)
+    )
+    lends = {"allowReservedCapacityClass": "spare", "reservedReplicas": 3}
+    await world.apply(OVERRIDES, override("lends", lends, target="workload/lent", lasts=lasts))
+    names = world.rng.choice((("web",), ("web", "lent")))
+    for turn in range(10):
+        for name in names:
+            await world.apply(DEPLOYMENTS, workload(name, world.rng.randrange(1, 3 + turn), cpu="100m"))
+        await world.sleep(1 + 5 * world.rng.random())
+        if world.rng.random() < 0.5:
+            _set_clocks(world, SCHEDULERS, world.rng.choice((0.0, 0.0, -300.0, *PAST_S)))
+    world.heal()
+    await end_override(world, "avoids")
+    await end_override(world, "lends")
     await world.settle(quiet_s=QUIET_S, within_s=900)
 
 
@@ -218,4 +260,4 @@ def _done(world: World) -> list[str]:
     return [what for what, has_happened in DUE.items() if has_happened(world)]
 
 
-SCENARIOS: tuple[Scenario, ...] = (due_when_clocks_are_set,)
+SCENARIOS: tuple[Scenario, ...] = (due_when_clocks_are_set, scheduled_while_clocks_are_set)

@@ -14,7 +14,12 @@ from fathom.model.user import User
 from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.explanations import NoTroubleIsHidden
-from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
+from fathom.sim.checkers.nodes import (
+    EveryWorkloadIsServed,
+    ManySilentNodesGetTime,
+    NoEvictionOnWeakEvidence,
+    OneRunPerPod,
+)
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.scenarios.staff import run_agent
 from fathom.sim.world.controllers import run_controllers
@@ -32,7 +37,14 @@ TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
 
 
 def standard() -> Sequence[Checker]:
-    return [*at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence(), NoTroubleIsHidden()]
+    return [
+        *at_home(),
+        OneRunPerPod(),
+        OnePodPerSlot(),
+        NoEvictionOnWeakEvidence(),
+        ManySilentNodesGetTime(),
+        NoTroubleIsHidden(),
+    ]
 
 
 def checkers() -> Sequence[Checker]:

@@ -159,8 +159,28 @@ async def agents_begin_anew(world: World) -> None:
     await world.settle(quiet_s=QUIET_S, within_s=1200)
 
 
+def many_at_once(seed: str) -> Sequence[AnyFault]:
+    """Three of five nodes; the seed says how long after each other they come back."""
+    apart_s = 4.0 + 2 * ((int(seed) if seed.isdigit() else 0) % 8)
+    return [
+        Partition(at_s=SILENT_AT_S, for_s=150.0 + number * apart_s, target=node)
+        for number, node in enumerate(NODES[:3])
+    ]
+
+
+@scenario(Menu(processes=NODES), faults_of=many_at_once, checkers=standard)
+async def silent_nodes_come_back_in_turn(world: World) -> None:
+    """Three of five nodes are silent for more than two minutes, and come back one after the other: when few
+    are left, those get the time to come back too."""
+    run_real_cluster(world, spare=False)
+    await world.apply(DEPLOYMENTS, deployment("web", 5))
+    await world.sleep(SILENT_AT_S + 150 + 60)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     a_node_comes_back,
+    silent_nodes_come_back_in_turn,
     a_node_that_only_the_gateway_reaches,
     agents_begin_anew,
 )

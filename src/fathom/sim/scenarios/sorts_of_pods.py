@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from fathom.agent.process import begin as begin_agent
+from fathom.agent.simulated import SCRIPT
 from fathom.agent.simulated_machine import SimulatedMachine
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.resources import PODS
+from fathom.model.times import SECOND_NS
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.containers_by_the_rules import observed
+from fathom.sim.checkers.containers_by_the_rules import BACKOFF_MAX_S, observed
 from fathom.sim.scenarios.nodes import RENEW_S, STATUS_S, at_rest
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
@@ -48,13 +50,7 @@ async def pods_of_every_sort(world: World) -> None:
     they may and no longer."""
     keeps = world.rng.random() < 0.5
     machine = SimulatedMachine(keeps_containers=keeps, observe=observed(world, NODE))
-    world.process(
-        NODE, partial(begin_agent, machine=machine), account=node_user(NODE), node=NODE, driver="simulated",
-        renew_s=RENEW_S, status_s=STATUS_S, capacity={"cpu": "6", "memory": "8Gi"},
-    )  # fmt: skip
-    await world.until(
-        lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="the node is registered"
-    )
+    await _begin_node(world, machine)
     for number in range(world.scale):
         # One that does not fit beside the others is refused.
         await world.api.create(PODS, "default", _pod(world, f"p-{number}"))
@@ -70,6 +66,51 @@ async def pods_of_every_sort(world: World) -> None:
     for pod in _of(world, deleted=True):  # Some would otherwise stay for ten minutes.
         await _delete(world, pod, grace_s=1)
     await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+async def _begin_node(world: World, machine: SimulatedMachine) -> None:
+    world.process(
+        NODE, partial(begin_agent, machine=machine), account=node_user(NODE), node=NODE, driver="simulated",
+        renew_s=RENEW_S, status_s=STATUS_S, capacity={"cpu": "6", "memory": "8Gi"},
+    )  # fmt: skip
+    await world.until(
+        lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="the node is registered"
+    )
+
+
+@scenario(
+    Menu(
+        processes=(NODE,),
+        kinds=("/pods", "/nodes"),
+        seconds=60,
+        most=2,
+        without=all_but("crash", "stop", "slow-request", "slow-reply"),
+        clocks=("nobody",),  # The scenario itself sets them.
+    ),
+    checkers=checkers,
+    scale=3,
+    timed=True,
+)
+async def crashing_while_clocks_are_set(world: World) -> None:
+    """Containers crash again and again, and the clock of their node is set: none waits for its next run for
+    longer than the longest back-off."""
+    machine = SimulatedMachine(keeps_containers=world.rng.random() < 0.5, observe=observed(world, NODE))
+    await _begin_node(world, machine)
+    for number in range(world.scale):
+        script = {"exit_code": 3, "runs_s": 1 + 3 * world.rng.random()}
+        meta = {"name": f"p-{number}", "annotations": {SCRIPT: json.dumps(script)}}
+        containers = [{"name": "main", "image": "example/main"}]
+        spec = {"nodeName": NODE, "containers": containers, "terminationGracePeriodSeconds": 2}
+        await world.api.create(PODS, "default", {"metadata": meta, "spec": spec})
+    # Each step forward ends a wait early.
+    for ahead_s in world.rng.choice(((-400,), (-1000, -90_000), (90_000, -200), (-90_000, 1000))):
+        await world.sleep(30 + 70 * world.rng.random())
+        world.engine.processes[NODE].set_clock(ahead_s * SECOND_NS)
+    await world.sleep(BACKOFF_MAX_S + 60)
+    await world.settle(quiet_s=QUIET_S, within_s=2000)
+    world.heal()
+    await world.sleep(BACKOFF_MAX_S + 60)
+    await world.settle(quiet_s=QUIET_S, within_s=2000)
 
 
 # Pods.
@@ -188,4 +229,4 @@ async def _change_image(world: World) -> None:
         await world.api.patch(PODS, "default", key_of(pod).name, patch)
 
 
-SCENARIOS: tuple[Scenario, ...] = (pods_of_every_sort,)
+SCENARIOS: tuple[Scenario, ...] = (pods_of_every_sort, crashing_while_clocks_are_set)
