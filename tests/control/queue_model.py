@@ -35,6 +35,7 @@ class ModelQueue:
     waits: list[Wait] = field(default_factory=list)  # Oldest first.
     hands: dict[str, Taken[str]] = field(default_factory=dict)
     later: dict[str, Later] = field(default_factory=dict)
+    retries: dict[str, Later] = field(default_factory=dict)
     troubles: dict[str, RetryTrouble] = field(default_factory=dict)
     turns: dict[int, list[str]] = field(default_factory=dict)  # Priority -> tenants, next one first.
     armed: int = 0
@@ -52,18 +53,26 @@ class ModelQueue:
     def add_after(self, key: str, delay_ns: int, cause: WakeCause, priority: int) -> None:
         if delay_ns <= 0:
             return self.add(key, cause, priority)
+        return self._arm(self.later, key, delay_ns, cause, priority)
+
+    def _arm(
+        self, timers: dict[str, Later], key: str, delay_ns: int, cause: WakeCause, priority: int
+    ) -> None:
         when_ns = self.now_ns + delay_ns
-        if key not in self.later or when_ns < self.later[key].when_ns:
+        if key not in timers or when_ns < timers[key].when_ns:
             self.armed += 1
-            self.later[key] = Later(when_ns, self.armed, cause, priority)
-        return None
+            timers[key] = Later(when_ns, self.armed, cause, priority)
 
     def advance(self, to_ns: int) -> None:
-        while self.later:
-            key = min(self.later, key=lambda key: (self.later[key].when_ns, self.later[key].order))
-            if self.later[key].when_ns > to_ns:
+        def when(timer: tuple[dict[str, Later], str]) -> tuple[int, int]:
+            timers, key = timer
+            return timers[key].when_ns, timers[key].order
+
+        while armed := [(timers, key) for timers in (self.later, self.retries) for key in timers]:
+            timers, key = min(armed, key=when)
+            if timers[key].when_ns > to_ns:
                 break
-            due = self.later.pop(key)
+            due = timers.pop(key)
             self.now_ns = due.when_ns
             self.add(key, due.cause, due.priority)
         self.now_ns = to_ns
@@ -86,8 +95,8 @@ class ModelQueue:
 
     def done(self, key: str) -> None:
         del self.hands[key]
-        if self.troubles.pop(key, None) and key in self.later and self.later[key].cause.kind == "retry":
-            del self.later[key]
+        self.troubles.pop(key, None)
+        self.retries.pop(key, None)
         self._line_up()
 
     def failed(self, key: str, intent: str) -> None:
@@ -106,7 +115,7 @@ class ModelQueue:
             self.troubles[key] = RetryTrouble(
                 intent, attempts, since_ns, "Broken", "", self.now_ns + delay_ns
             )
-            self.add_after(key, delay_ns, WakeCause("retry", "Broken"), taken.priority)
+            self._arm(self.retries, key, delay_ns, WakeCause("retry", "Broken"), taken.priority)
 
     def put_back(self, key: str, delay_ns: int, cause: WakeCause) -> None:
         taken = self.hands.pop(key)

@@ -18,7 +18,7 @@ from fathom.model.cause import WakeCause
 from fathom.model.invariant import InvariantBroken
 
 HASTY = Retry(backoff_s_min=0.5, backoff_s_max=4.0, attempts_max=5, deadline_s=30.0)
-EVENT = WakeCause("event", "x")
+EVENT, TIMER = WakeCause("event", "x"), WakeCause("timer", "x")
 
 
 class Noted:
@@ -307,6 +307,24 @@ def test_a_success_forgets_the_failures_and_the_retry_that_was_planned() -> None
     stage.do(lambda: queue.done("a"))
     stage.wait(60)
     assert (queue.troubles, len(queue)) == ({}, 0)
+
+
+def test_a_success_keeps_the_look_that_was_planned_for_another_reason() -> None:
+    """1. A pass fails, and is tried again in a moment. 2. A change wakes the key before that. 3. This pass
+    succeeds, and says before it ends that it wants to look again."""
+    stage = Stage()
+    queue = started(stage, retry=HASTY)
+    stage.do(lambda: queue.add("a"))
+    taken(stage, queue)
+    stage.do(lambda: queue.failed("a"))
+    stage.do(lambda: queue.add("a", EVENT))
+    taken(stage, queue)
+    stage.do(lambda: queue.add_after("a", 30, TIMER))
+    stage.do(lambda: queue.done("a"))
+    stage.wait(60)
+    found = stage.begin(queue.take()).result()
+    assert found is not None
+    assert found.cause == TIMER
 
 
 def test_a_server_that_says_when_is_listened_to() -> None:

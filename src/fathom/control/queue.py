@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
@@ -101,7 +101,9 @@ class WorkQueue(Generic[K]):
         self._waiting: dict[K, FairQueueEntry[K]] = {}
         self._lines: FairQueue[K] = FairQueue()
         self._in_hand: dict[K, Taken[K]] = {}
-        self._later: dict[K, _Later] = {}  # At most one timer per key: the earliest.
+        # At most one timer of each sort per key: the earliest. A success cancels the retry, and nothing else.
+        self._later: dict[K, _Later] = {}
+        self._retries: dict[K, _Later] = {}
         self._troubles: dict[K, RetryTrouble] = {}  # Keys that failed and have not succeeded since.
         self._takers: deque[asyncio.Future[None]] = deque()  # Sleeping takers; each new key wakes one.
         self._pacing: asyncio.TimerHandle | None = None  # Set while keys wait for the rate limit only.
@@ -147,14 +149,7 @@ class WorkQueue(Generic[K]):
             return self.add(key, cause, priority=priority)
         if self._closed or not self._has_room(key):
             return False
-        when_ns = loop_now_ns() + round(delay_s * 1e9)
-        later = self._later.get(key)
-        if later is not None:
-            if later.when_ns <= when_ns:
-                return True
-            later.timer.cancel()
-        timer = asyncio.get_running_loop().call_later(delay_s, self._due, key)
-        self._later[key] = _Later(when_ns, cause, priority, timer, by_clock)
+        self._arm(self._later, key, delay_s, cause, priority=priority, by_clock=by_clock)
         return True
 
     def look_again(self, cause: WakeCause) -> None:
@@ -179,11 +174,10 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """The pass succeeded: earlier failures are forgotten, and so is the retry that was planned."""
         self._put_down(key)
-        if self._troubles.pop(key, None) is not None:
-            later = self._later.get(key)
-            if later is not None and later.cause.kind == "retry":
-                later.timer.cancel()
-                del self._later[key]
+        self._troubles.pop(key, None)
+        retry = self._retries.pop(key, None)
+        if retry is not None:
+            retry.timer.cancel()
 
     def failed(
         self,
@@ -228,7 +222,10 @@ class WorkQueue(Generic[K]):
             delay_s = max(0, trouble.next_ns - loop_now_ns()) / 1e9
             self._metrics.retried(trouble.reason, delay_s)
             cause = WakeCause("retry", trouble.reason, decision=decision)
-            self.add_after(key, delay_s, cause, priority=taken.priority)
+            if delay_s <= 0:
+                self.add(key, cause, priority=taken.priority)
+            elif not self._closed:
+                self._arm(self._retries, key, delay_s, cause, priority=taken.priority)
 
     def put_back(self, key: K, delay_s: float, cause: WakeCause) -> None:
         """Neither success nor failure: it could not be tried. Earlier failures stay remembered."""
@@ -238,9 +235,10 @@ class WorkQueue(Generic[K]):
     def close(self) -> None:
         """No key is taken any more; keys in progress can still be put down."""
         self._closed = True
-        for later in self._later.values():
-            later.timer.cancel()
-        self._later.clear()
+        for timers in (self._later, self._retries):
+            for later in timers.values():
+                later.timer.cancel()
+            timers.clear()
         while self._takers:
             self._wake()
 
@@ -249,7 +247,8 @@ class WorkQueue(Generic[K]):
     @property
     def room(self) -> int:
         """How many more keys it accepts."""
-        return self._keys_max - len(self._waiting) - len(self._later) - len(self._in_hand)
+        timers = len(self._later) + len(self._retries)
+        return self._keys_max - len(self._waiting) - timers - len(self._in_hand)
 
     def order(self) -> list[K]:
         """The keys in the order in which they would be taken, for people."""
@@ -285,7 +284,8 @@ class WorkQueue(Generic[K]):
     # Internals.
 
     def _has_room(self, key: K) -> bool:
-        if self.room > 0 or key in self._in_hand or key in self._later or key in self._waiting:
+        known: tuple[Container[K], ...] = (self._in_hand, self._later, self._retries, self._waiting)
+        if self.room > 0 or any(key in keys for keys in known):
             return True
         self.overflowed = True
         self._metrics.overflowed()
@@ -367,7 +367,26 @@ class WorkQueue(Generic[K]):
             self._join(entry)
         return taken
 
-    def _due(self, key: K) -> None:
-        later = self._later.pop(key, None)
+    def _arm(
+        self,
+        timers: dict[K, _Later],
+        key: K,
+        delay_s: float,
+        cause: WakeCause,
+        *,
+        priority: int,
+        by_clock: bool = False,
+    ) -> None:
+        when_ns = loop_now_ns() + round(delay_s * 1e9)
+        later = timers.get(key)
+        if later is not None:
+            if later.when_ns <= when_ns:
+                return
+            later.timer.cancel()
+        timer = asyncio.get_running_loop().call_later(delay_s, self._due, timers, key)
+        timers[key] = _Later(when_ns, cause, priority, timer, by_clock)
+
+    def _due(self, timers: dict[K, _Later], key: K) -> None:
+        later = timers.pop(key, None)
         if later is not None:
             self.add(key, later.cause, priority=later.priority)

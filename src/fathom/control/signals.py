@@ -1,7 +1,8 @@
 """Publishes what a component of the control plane notices about itself, as a ComponentSignals object.
 
 Other components and people read it: `kubectl get componentsignals`. It is written when a signal is raised or
-cleared, at most once every few seconds.
+cleared, at most once every few seconds. Each write names the revision that was read: one that arrives late
+changes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from fathom.client.api import Api
-from fathom.client.outcomes import Committed, Outcome, Rejected
+from fathom.client.outcomes import Committed, Outcome
 from fathom.control.decision_log import DecisionLog, subject_at
 from fathom.control.watches import own
 from fathom.kinds import component_signals
@@ -64,6 +65,10 @@ class SignalPublisher:
         return obj is not None and bool(raised_of(obj))
 
     async def _write(self, raised: Mapping[str, str]) -> bool:
+        try:
+            before = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
+        except ApiError:
+            return False
         now = timestamp(self._clock.now_ns())
         signals = [
             {"name": name, "message": message, "since": now} for name, message in sorted(raised.items())
@@ -74,22 +79,29 @@ class SignalPublisher:
         why = "; ".join(f"{name}: {message}" for name, message in sorted(raised.items())) or "all is well"
         cause = WakeCause("timer", f"every {EVERY_S:g} s")
         id_ = self._decisions.decided("status", subject, cause=cause, why=why)
-        outcome = await self._patched(self._api.with_decision(id_), status)
+        outcome = await self._patched(self._api.with_decision(id_), before, status)
         self._decisions.concluded(id_, outcome, subject)
         return isinstance(outcome, Committed)
 
-    async def _patched(self, api: Api, status: Obj) -> Outcome:
-        resource = COMPONENT_SIGNALS.resource
-        outcome = await api.patch(resource, "", self._component, status, subresource="status")
-        if isinstance(outcome, Rejected) and outcome.code == 404:
+    async def _patched(self, api: Api, before: Obj | None, status: Obj) -> Outcome:
+        if before is None:
             obj = {
                 "apiVersion": COMPONENT_SIGNALS.api_version,
                 "kind": COMPONENT_SIGNALS.name,
                 "metadata": {"name": self._component},
             }
-            await api.create(resource, "", obj)
-            outcome = await api.patch(resource, "", self._component, status, subresource="status")
-        return outcome
+            created = await api.create(COMPONENT_SIGNALS.resource, "", obj)
+            if not isinstance(created, Committed):
+                return created
+            before = created.obj
+        guard = {"resourceVersion": metadata(before).get("resourceVersion")}
+        return await api.patch(
+            COMPONENT_SIGNALS.resource,
+            "",
+            self._component,
+            {"metadata": guard, **status},
+            subresource="status",
+        )
 
 
 def raised_of(obj: Obj) -> dict[str, str]:

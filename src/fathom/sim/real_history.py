@@ -57,6 +57,7 @@ ANSWERS = "needs the answers, which nothing keeps"
 TIMES = "needs the time between commits; only their arrival here is known"
 WRITERS = "needs the writer of every commit; a killed server loses the end of its audit log"
 ORDER = "needs each decision before its commits; journals are read when the run is over"
+SENT = "needs the time at which each request was sent"
 FORKS = "runs forks of the simulated world"
 
 # Of `at_home()`, the checkers of every scenario of fathom's own, by name.
@@ -69,6 +70,7 @@ NOT_JUDGED: dict[str, str] = {
     "no decision deletes again what its maker has deleted": MEMORY,
     "a scheduler's table equals one made anew": MEMORY,
     "a placement keeps the rules": MEMORY,
+    "an older write undoes no newer one of its sender": SENT,
     "nothing is given up within two minutes": TIMES,
     "the gateway's table and routes' statuses match the objects when settled": MEMORY,
     "a step of a policy rollout is over only when all schedulers have seen it": MEMORY,

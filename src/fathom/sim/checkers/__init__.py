@@ -48,6 +48,7 @@ from fathom.sim.checkers.objects import (
     ObjectsKeepTheirIdentity,
     WhoDeletesNamesTheObject,
 )
+from fathom.sim.checkers.own_order import OlderWritesUndoNothing
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.placements import PlacementsKeepTheRules
 from fathom.sim.checkers.policy_rollouts import RolloutStepsAreSeen
@@ -81,6 +82,7 @@ def at_home() -> list[Checker]:
         BoundWhereItMayBe(),
         TablesEqualNewOnes(),
         PlacementsKeepTheRules(),
+        OlderWritesUndoNothing(),
         NothingIsGivenUpSoon(),
         EvictionsAreAllowed(),
         VictimsAreMarked(),
