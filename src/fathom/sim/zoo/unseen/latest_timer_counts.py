@@ -9,7 +9,7 @@ from fathom.sim.zoo import rewrite
 ROOM = "control"
 
 rewrite(
-    WorkQueue.add_after,
+    WorkQueue._arm,
     "if later.when_ns <= when_ns:",
     "if later.when_ns >= when_ns:",
 )
