@@ -51,8 +51,10 @@ class CrashLoopsKeepTheirStart(Checker):
         if before is None or after is None or after <= before + ROUNDED_S:
             return None
         for uid, pod in self._pods.get(str(lookup(change.new, "spec", "workload", "name")), {}).items():
-            since_s = self._since_s.get(uid)
-            if since_s is not None and since_s <= before + ROUNDED_S and _waits(pod):
+            since_s, made_s = self._since_s.get(uid), _seconds(metadata(pod).get("creationTimestamp"))
+            if since_s is None or made_s > before:
+                continue  # The start was that of an older pod.
+            if since_s <= before + ROUNDED_S and _waits(pod):
                 name, moved_s = metadata(pod)["name"], after - before
                 return f"{name} still crashes, but the start of its crash loop is now {moved_s:.0f} s later"
         return None
