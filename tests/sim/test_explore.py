@@ -19,7 +19,7 @@ from fathom.sim.search.explore import ExplorationFailed, Job, Limits, explore_co
 from fathom.sim.search.results_file import BadResults, ResultsFile, code_of
 from fathom.sim.search.steering import Steering
 from fathom.sim.search.summary import ExploreSummary, as_json, as_lines
-from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.fault_menu import LONG_S, Menu
 from fathom.sim.world.faults import AnyFault, Crash, Skew
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, scenario
@@ -117,7 +117,7 @@ def test_random_and_lineage_take_turns_and_held_says_how_often_each_ran() -> Non
 def test_some_runs_of_every_scenario_set_wall_clocks_forward_and_back() -> None:
     named = {"sound": SOUND}
     runs: list[Result] = []
-    planned = Course(named, EveryPair(["sound"], range(20)), range(20), strategies=BOTH, clocks=True)
+    planned = Course(named, EveryPair(["sound"], range(20)), range(20), strategies=BOTH, single=True)
     explore_course(named, planned, save=runs.append)
     steps = [
         [fault.skew_s for fault in run.plan.faults if isinstance(fault, Skew)]
@@ -126,6 +126,16 @@ def test_some_runs_of_every_scenario_set_wall_clocks_forward_and_back() -> None:
     ]
     assert len(steps) == 3
     assert all(min(both) < 0 < max(both) for both in steps)
+
+
+def test_some_runs_of_every_scenario_that_can_have_it_only_have_writes_that_fail_for_long() -> None:
+    runs: list[Result] = []
+    named = {"sound": SOUND}
+    planned = Course(named, EveryPair(["sound"], range(20)), range(20), strategies=BOTH, single=True)
+    explore_course(named, planned, save=runs.append)
+    long = [run.plan.faults for run in runs if any(fault.for_s == LONG_S for fault in run.plan.faults)]
+    assert len(long) == 2
+    assert all(len(faults) == 1 for faults in long)
 
 
 def test_held_names_scenarios_that_never_ran() -> None:

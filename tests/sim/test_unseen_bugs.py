@@ -177,6 +177,7 @@ FOUND = {
     "untried_time_counts": "policy-rollout-that-sees-nothing",
     "victims_covered_by_budgets_first": "particular-pods",
     "wider_canary_goes_unnoticed": "policies-change-while-pods-come",
+    "zero_grace_is_not_sent": "a-person-gives-pods-up",
 }
 SEEDS = 24
 # Those that take a moment: one of each sort of scenario that was added.

@@ -42,7 +42,7 @@ def explore(
         Parameter(
             help="random: faults and latencies from the seed. pct: random priorities, no latencies. lineage:"
             " faults on the messages and writes that a good outcome depended on. Default: random and lineage"
-            " in turn, and now and then wall clocks that are set."
+            " in turn, and now and then wall clocks that are set, or one sort of write that fails for long."
         ),
     ] = None,
     every: Annotated[
@@ -176,7 +176,7 @@ class Exploration:
             self._dealer,
             self._seeds,
             strategies=strategies,
-            clocks=self._strategy is None,
+            single=self._strategy is None,
             done=done,
         )
         return explore_course(

@@ -37,6 +37,7 @@ class VictimsAreMarked(Checker):
         ] = {}  # Decision -> how new its view was, its victims.
 
         self._marked_by: dict[str, tuple[str, int] | None] = {}  # UID -> which life of whom. None: unknown.
+        self._unsure: set[Key] = set()
         self._processes: Mapping[str, SimProcess] = {}
 
     def begin(self, world: World) -> None:
@@ -50,7 +51,9 @@ class VictimsAreMarked(Checker):
             self._seen[decision.id] = (max(view.revision, view.applied), victims)
 
     def concluded(self, process: SimProcess, outcome: Outcome) -> None:
-        pass
+        """A delete without an answer may still arrive: only repair may say later that it has not."""
+        if outcome.result == "unknown" and outcome.object is not None:
+            self._unsure.add(Key(outcome.object.namespace, outcome.object.name))
 
     def commit(self, change: Seen) -> Found:
         if change.new is None:
@@ -77,13 +80,10 @@ class VictimsAreMarked(Checker):
         lives = {(name, process.incarnation) for name, process in self._processes.items() if process.alive}
         is_repaired = RepairPods.name in controllers_at_work(world)
         for pod in world.list("pods"):
-            if (
-                _is_marked(pod)
-                and (is_repaired or self._marked_by.get(uid_of(pod)) in lives)
-                and not is_deleting(pod)
-                and lookup(pod, "status", "phase") not in TERMINAL_PHASES
-            ):
-                key = key_of(pod)
+            key, ended = key_of(pod), lookup(pod, "status", "phase") in TERMINAL_PHASES
+            if not _is_marked(pod) or is_deleting(pod) or ended:
+                continue
+            if is_repaired or (self._marked_by.get(uid_of(pod)) in lives and key not in self._unsure):
                 message = f"{key.name} is marked as a victim, but nobody deletes it"
                 yield Finding(message, (f"pods/{key.namespace}/{key.name}",))
 

@@ -10,6 +10,7 @@ from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata, uid_o
 from fathom.model.resources import DEPLOYMENTS, PODS
 from fathom.model.times import timestamp
 from fathom.sim.checkers.nodes import UnheardServeNobody
+from fathom.sim.scenarios.failures import PROPOSALS, approve, proposed
 from fathom.sim.scenarios.real import (
     DECIDERS,
     NODES,
@@ -178,8 +179,35 @@ async def silent_nodes_come_back_in_turn(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
+def one_is_cut_off_for_long(seed: str) -> Sequence[AnyFault]:
+    number = int(seed) if seed.isdigit() else 0
+    return (Partition(at_s=CUT_OFF_AT_S, for_s=3600.0, target=NODES[number % 3]),)
+
+
+@scenario(Menu(processes=NODES), faults_of=one_is_cut_off_for_long, checkers=standard, timed=True)
+async def a_person_gives_pods_up(world: World) -> None:
+    """A node is cut off, its pods are evicted and cannot be heard to end, and repair proposes to remove them.
+    A person says yes to some of that: those are gone at once, and the others when the node is back."""
+    run_real_cluster(world, spare=False)
+    await world.apply(DEPLOYMENTS, deployment("web", 8))
+    await world.until(lambda: bool(proposed(world)), within_s=1800, what="repair proposes to remove them")
+    await world.sleep(30)
+    proposals = world.list(PROPOSALS.name)
+    given_up = proposals[: 1 + world.rng.randrange(len(proposals))]
+    names = {lookup(proposal, "spec", "subject", "name") for proposal in given_up}
+    for proposal in given_up:
+        await approve(world, proposal)
+    await world.until(
+        lambda: not names & {key_of(pod).name for pod in world.list("pods", "default")},
+        within_s=60,
+        what="the pods that a person gave up are gone",
+    )
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     a_node_comes_back,
+    a_person_gives_pods_up,
     silent_nodes_come_back_in_turn,
     a_node_that_only_the_gateway_reaches,
     agents_begin_anew,

@@ -21,15 +21,24 @@ from fathom.sim.search import lineage
 from fathom.sim.search.lineage_sites import Support
 from fathom.sim.search.seeds import everyone
 from fathom.sim.search.steering import Steering
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, clock_plan_of, plan_of
+from fathom.sim.world.scenario import (
+    Result,
+    RunPlan,
+    Scenario,
+    Strategy,
+    clock_plan_of,
+    failure_plan_of,
+    plan_of,
+)
 
 # Runs of a round at least: enough that cores are not idle at its end.
 ROUND_MIN = 16
 FIRST_ROUND = 2  # Runs of each scenario: a random one, and the good one that lineage learns from.
 SEEDS_TOGETHER = 4  # Seeds of one search. Sixteen take about as long: more variety, less aim.
 
-# Of each scenario's runs, the third and every eighth after it: early, and few, as each is run twice.
-CLOCKS_FIRST, CLOCKS_EVERY = 2, 8
+# Of each scenario's runs, the third and every eighth after it: early, and few, as each is run twice. And the
+# sixth, where writes of one sort fail.
+CLOCKS_TURN, FAILURE_TURN, SINGLE_EVERY = 2, 5, 8
 
 Pair = tuple[str, str]  # Scenario and seed.
 
@@ -94,14 +103,15 @@ class Course:
         seeds: range,
         *,
         strategies: Sequence[Strategy],
-        clocks: bool = False,
+        single: bool = False,
         done: Sequence[Result] = (),
     ) -> None:
-        """`clocks`: in some runs of each scenario wall clocks are set, and nothing else is done."""
+        """`single`: in some runs of each scenario only wall clocks are set, or only writes of one sort fail
+        for a while."""
         self._scenarios = scenarios
         self._dealer = dealer
         self._strategies = strategies
-        self._clocks = clocks
+        self._single = single
         self._given = dict.fromkeys(scenarios, 0)
         self._done = {result.plan: result for result in done if result.plan.strategy != "lineage"}
         self._lineages = {
@@ -125,9 +135,9 @@ class Course:
         number = self._given[name]
         self._given[name] += 1
         strategy = self._strategies[number % len(self._strategies)]
-        if self._clocks and number % CLOCKS_EVERY == CLOCKS_FIRST:
-            plan = clock_plan_of(self._scenarios[name], seed)
-            yield PlannedRun(plan, self._done.get(plan))
+        single = single_cause(self._scenarios[name], seed, number % SINGLE_EVERY) if self._single else None
+        if single is not None:
+            yield PlannedRun(single, self._done.get(single))
             return
         if strategy == "lineage":
             runs = self._lineages[name].next()
@@ -137,6 +147,12 @@ class Course:
             strategy = "random"  # Nothing to take away now: the turn is not lost.
         plan = plan_of(self._scenarios[name], seed, strategy)
         yield PlannedRun(plan, self._done.get(plan))
+
+
+def single_cause(scenario: Scenario, seed: str, turn: int) -> RunPlan | None:
+    if turn == CLOCKS_TURN:
+        return clock_plan_of(scenario, seed)
+    return failure_plan_of(scenario, seed) if turn == FAILURE_TURN else None
 
 
 def _of_lineage(done: Sequence[Result], name: str, seeds: range) -> list[Result]:

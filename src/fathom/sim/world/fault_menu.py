@@ -6,9 +6,10 @@ import random
 
 import msgspec
 
-from fathom.sim.world.faults import MAKERS, AnyFault, FaultDraft
+from fathom.sim.world.faults import MAKERS, REFUSALS, AnyFault, FaultDraft, LoseRequest, Refuse
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
+LONG_S, EACH_TIME = 30.0, 1_000_000
 
 
 class Menu(msgspec.Struct, frozen=True):
@@ -30,6 +31,20 @@ def draw(rng: random.Random, menu: Menu) -> list[AnyFault]:
     makers = [make for name, make in MAKERS if name not in menu.without and _possible(name, menu)]
     faults = [rng.choice(makers)(_draft(rng, menu)) for _ in range(rng.randrange(menu.least, menu.most + 1))]
     return sorted(faults, key=lambda fault: fault.at_s)
+
+
+def long_failure(rng: random.Random, menu: Menu) -> AnyFault | None:
+    """Writes of one sort by one process fail for half a minute, however often it tries. None: the menu has no
+    such fault."""
+    kinds = [kind for kind in (Refuse, LoseRequest) if kind.__struct_config__.tag not in menu.without]
+    if not kinds:
+        return None
+    at_s, target = round(rng.random() * menu.seconds, 3), rng.choice(menu.processes)
+    match = f"{rng.choice((*METHODS, 'PATCH'))} "  # Most writes are patches.
+    if rng.choice(kinds) is LoseRequest:
+        return LoseRequest(at_s=at_s, for_s=LONG_S, target=target, match=match, times=EACH_TIME)
+    status = rng.choice(REFUSALS)
+    return Refuse(at_s=at_s, for_s=LONG_S, target=target, match=match, times=EACH_TIME, status=status)
 
 
 def _possible(name: str, menu: Menu) -> bool:

@@ -70,10 +70,14 @@ class SlowReply(Fault, frozen=True, tag="slow-reply"):
     delay_s: float = 5.0
 
 
+RefusalCode = Literal[409, 429, 500, 503]
+REFUSALS: tuple[RefusalCode, ...] = (500, 503, 429, 409)
+
+
 class Refuse(Fault, frozen=True, tag="refuse"):
     """The server fails before it has done anything: 500, 503, 429 or a conflict."""
 
-    status: Literal[409, 429, 500, 503] = 500
+    status: RefusalCode = 500
 
 
 # Between an API server and the store.
@@ -258,8 +262,8 @@ def _one_of(draft: FaultDraft, *choices: float) -> float:
 
 
 def _refuse(d: FaultDraft) -> AnyFault:
-    status = (500, 503, 429, 409)[int(d.share * 4)]
-    return Refuse(at_s=d.at_s, target=d.process, match=d.asks, status=status, times=d.often)  # type: ignore[arg-type]  # one of these four
+    status = REFUSALS[int(d.share * 4)]
+    return Refuse(at_s=d.at_s, target=d.process, match=d.asks, status=status, times=d.often)
 
 
 def _partition_from_store(d: FaultDraft) -> AnyFault:

@@ -25,7 +25,7 @@ from fathom.sim.world.clock_steps import (
     without_clock_steps,
 )
 from fathom.sim.world.engine import Engine, undisturbed
-from fathom.sim.world.fault_menu import Menu, draw
+from fathom.sim.world.fault_menu import Menu, draw, long_failure
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.oracle import Oracle, Priorities, Seeded
@@ -150,6 +150,14 @@ def clock_plan_of(scenario: Scenario, seed: str) -> RunPlan:
     rng, own = Streams(seed).stream("clock-steps"), own_faults(scenario, seed)
     plan = plan_of(scenario, seed)
     return msgspec.structs.replace(plan, faults=stepped(rng, scenario.menu, own))
+
+
+def failure_plan_of(scenario: Scenario, seed: str) -> RunPlan | None:
+    """Writes of one sort fail for a while, and nothing else is done. None for scenarios that depend on when
+    things happen, and for those that cannot have it."""
+    fixed = scenario.timed or scenario.scripted or scenario.faults_of is not None
+    fault = None if fixed else long_failure(Streams(seed).stream("long-failure"), scenario.menu)
+    return None if fault is None else msgspec.structs.replace(plan_of(scenario, seed), faults=(fault,))
 
 
 def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
