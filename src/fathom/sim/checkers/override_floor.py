@@ -167,8 +167,10 @@ class HonouredOnceAcknowledged(Checker):
             return None
         names = (change.key.name, *_workloads(change.old))
         where = str(lookup(change.old, "spec", "nodeName") or "")
+        labels = labels_of(self._nodes.get(where, {}))
         for key, override in self._honoured(change, "repair-controller", "pauseRepair", where):
-            if any(override.targets(change.key.namespace, name) for name in names):
+            of_it = any(override.targets(change.key.namespace, name) for name in names)
+            if of_it or _targets_node(override.spec, where, labels):
                 return f"repair deleted {change.path} under {'/'.join(key)}, which pauses it"
         return None
 

@@ -28,6 +28,7 @@ from fathom.sim.scenarios.staff import (
 )
 from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import REFUSALS, AnyFault, Refuse
 from fathom.sim.world.invariants import Checker, Finding
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -89,6 +90,10 @@ def checkers() -> Sequence[Checker]:
 async def gateway_follows(world: World) -> None:
     """Services, their pods and their route weights change: in the end the gateway knows all ready endpoints
     and has seen all weights."""
+    await _change_pods_and_weights(world)
+
+
+async def _change_pods_and_weights(world: World) -> None:
     troubles = run_managers_and_agents(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
     world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
     for name in WORKLOADS:
@@ -101,6 +106,23 @@ async def gateway_follows(world: World) -> None:
         else:
             await world.apply(ROUTES, route(name, world.rng.randrange(1, 100)))
     await come_to_rest(world, troubles)
+
+
+def refused_until_all_is_done(seed: str) -> Sequence[AnyFault]:
+    number = int(seed) if seed.isdigit() else 0
+    status = REFUSALS[number % len(REFUSALS)]
+    return (
+        Refuse(
+            at_s=3.0 + number % 7, for_s=120.0, target=GATEWAY, match="PATCH ", times=10_000, status=status
+        ),
+    )
+
+
+@scenario(Menu(processes=(GATEWAY,)), faults_of=refused_until_all_is_done, checkers=checkers, scale=8)
+async def gateway_is_refused(world: World) -> None:
+    """What the gateway writes is refused until nothing changes any more: it writes that then, without being
+    told."""
+    await _change_pods_and_weights(world)
 
 
 def route(name: str, weight: int) -> Obj:
@@ -244,4 +266,9 @@ def _node_at(name: str) -> Obj:
     return obj
 
 
-SCENARIOS: tuple[Scenario, ...] = (gateway_follows, gateway_among_others, routes_of_several)
+SCENARIOS: tuple[Scenario, ...] = (
+    gateway_follows,
+    gateway_is_refused,
+    gateway_among_others,
+    routes_of_several,
+)
