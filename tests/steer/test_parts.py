@@ -135,6 +135,20 @@ def test_what_somebody_else_has_changed_since_is_left() -> None:
     assert still_ours(now, patch, undone) == {"metadata": {"labels": {"word": None}}}
 
 
+def test_of_a_map_that_was_not_there_before_only_what_is_ours_goes() -> None:
+    patch: Obj = {"metadata": {"labels": {"word": "moin", "team": "a", "old": None}}}
+    undone = inverse({"metadata": {}}, patch)
+    now = {"metadata": {"labels": {"word": "moin", "team": "b", "by-hand": "1"}}}
+    assert still_ours(now, patch, undone) == {"metadata": {"labels": {"word": None}}}
+    assert still_ours({"metadata": {"labels": {"by-hand": "1"}}}, patch, undone) == {}
+
+
+def test_what_a_patch_removed_is_put_back_though_somebody_has_removed_the_rest() -> None:
+    patch: Obj = {"metadata": {"labels": {"word": None, "team": "a"}}}
+    undone = inverse({"metadata": {"labels": {"word": "moin"}}}, patch)
+    assert still_ours({"metadata": {}}, patch, undone) == {"metadata": {"labels": {"word": "moin"}}}
+
+
 def test_samples_of_a_metric_are_read_with_their_labels() -> None:
     page = (
         "# HELP waiting Pods that wait.\n# TYPE waiting gauge\n"

@@ -364,6 +364,31 @@ def test_the_values_of_before_are_put_back_although_the_request_arrived_between_
     tell(story, tmp_path)
 
 
+class EditedBeforeTheStep(ServedTransport):
+    """Somebody sets the field that a step is about, after the step has read it and before it writes."""
+
+    edited = False
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        agent = dict(ask.headers).get("user-agent", "")
+        if ask.method == "PATCH" and agent.endswith(" grow") and not self.edited:
+            self.edited = True
+            assert (await self._server.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 2}})).status == 200
+        return await super().request(ask, timeout_s=timeout_s)
+
+
+def test_a_value_that_was_set_while_a_step_was_under_way_is_the_one_of_before(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        await furnished(server)
+        api = Api(EditedBeforeTheStep(server), headers=(("user-agent", "fathom"),))
+        assert (await started(api, await made_run(api, CONTENT, word="moin"), Hands())).phase == "Succeeded"
+        assert await effects(server) == ALL_DONE
+        assert (await aborted(api, Hands())).phase == "Aborted"
+        assert await effects(server) == {**NOTHING_LEFT, "replicas": 2}
+
+    tell(story, tmp_path)
+
+
 def test_a_request_that_arrives_while_the_run_is_undone_is_undone_too(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
         await furnished(server)

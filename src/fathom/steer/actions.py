@@ -137,6 +137,8 @@ class Actions:
                 return _absent(work, ref)
             if work.identity in identities_on(current):
                 return Done(_ref_of(current, ref, namespace), None, "found by reading")
+            if self._is_outdated(work, current):
+                return NotDone(f"others have changed {ref.kind} {ref.name} since it was read", again=True)
             patch = self._to_send(work, current)
             if not patch:
                 return Done(
@@ -148,6 +150,12 @@ class Actions:
             if not isinstance(outcome, Conflict):
                 return self._result(outcome, work, namespace, time)
         return NotDone(f"others write {ref.kind} {ref.name} all the time", again=True)
+
+    def _is_outdated(self, work: Work, current: Obj) -> bool:
+        """1. A step reads a value, and records it as that of before. 2. Somebody changes it. 3. The step's
+        patch conflicts, and is sent again. To undo it would put back what the other has replaced."""
+        patch = None if work.undo else self._patch(work)
+        return patch is not None and inverse(current, patch) != work.record.undo_patch
 
     def _to_send(self, work: Work, current: Obj) -> Obj:
         if work.verb != "restore":

@@ -24,11 +24,16 @@ def still_ours(obj: Obj, patch: Obj, undone: Obj) -> Obj:
     left: Obj = {}
     for name, back in undone.items():
         value, now = patch.get(name), obj.get(name)
-        if isinstance(back, dict) and isinstance(value, dict) and isinstance(now, dict):
-            if part := still_ours(now, value, back):
+        if isinstance(back, dict) and isinstance(value, dict) and isinstance(now, dict | None):
+            if part := still_ours(now or {}, value, back):
                 left[name] = part
         elif now == _without_nulls(value):
             left[name] = back
+        elif back is None and isinstance(value, dict) and isinstance(now, dict):
+            # The map was not there before, and somebody else has written into it since: only ours goes.
+            ours = {each: None for each, given in value.items() if given is not None}
+            if part := still_ours(now, value, ours):
+                left[name] = part
     return left
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.times import SECOND_NS, duration_ns, moment_ns
+from fathom.sim.checkers.undone_steps import AGENT, RUNS, UndoingIsExact
 from fathom.sim.world.invariants import Checker, Found, Seen
 
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-RUNS = "runbookruns.fathom.dev"
 CONFIG_MAPS = "configmaps"
-AGENT = re.compile(r"fathom runbook (\S+) ([^/]+)(/undo)?").fullmatch
 WORD = re.compile(r"(\w+)\.data\.(\w+) == '(\w+)'").fullmatch
 # How long a look may be ago when what follows from it is written; each fault may cost as long again.
 LOOK_S = 8.0
@@ -213,4 +212,4 @@ def _states(run: Obj | None) -> dict[str, str]:
 
 
 def of_runs() -> list[Checker]:
-    return [StepsNameTheirObjects(), OneClientAtATime(), RunsHeedTheirConditions()]
+    return [StepsNameTheirObjects(), OneClientAtATime(), RunsHeedTheirConditions(), UndoingIsExact()]

@@ -96,6 +96,7 @@ from fathom.sim.scenarios import (
     timelines,
     troubled,
     unclear_answers,
+    undone_runs,
     unwell,
     waking,
     watched_runs,
@@ -190,6 +191,7 @@ MODULES = (
     kept_history,
     later_terms,
     timed_loads,
+    undone_runs,
 )
 
 

@@ -77,7 +77,8 @@ CONTENT = msgspec.convert(
 
 class Operator:
     """Goes on with the run whenever nobody else seems to, and sometimes although somebody does. Aborts it if
-    the options say so; and looks when everybody looks, if they say that."""
+    the options say so, even when it has succeeded (`regrets`); and looks when everybody looks, if they say
+    that."""
 
     def __init__(self, inside: Inside) -> None:
         self._api = Api(inside.seam, headers=(("user-agent", "fathom"),))
@@ -85,6 +86,7 @@ class Operator:
         self._clock = inside.outside.clock
         self._me = f"{inside.options['who']}-{inside.incarnation}"
         self._aborts = bool(inside.options["aborts"])
+        self._ends = (runbook_run.SUCCEEDED, runbook_run.ABORTED)[bool(inside.options.get("regrets")) :]
         self._at_once = bool(inside.options.get("at_once"))
         self._impatience = float(inside.options.get("impatience", IMPATIENCE))
         inside.domain.create_task(self._work())
@@ -105,7 +107,7 @@ class Operator:
             if run is None:
                 return False
             status = read(RunbookRun, run).status
-            if status.phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED):
+            if status.phase in self._ends:
                 return True
             if not is_held(status, self._clock.now_ns()) or self._rng.random() < self._impatience:
                 await self._carry_on(run)
