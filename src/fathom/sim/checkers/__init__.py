@@ -51,7 +51,8 @@ from fathom.sim.checkers.objects import (
 from fathom.sim.checkers.own_order import OlderWritesUndoNothing
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.placements import PlacementsKeepTheRules
-from fathom.sim.checkers.policy_rollouts import RolloutStepsAreSeen
+from fathom.sim.checkers.policy_rollouts import RolloutStepsAreSeen, RolloutStepsLast
+from fathom.sim.checkers.present_trouble import TroubleIsPresent
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import (
@@ -108,6 +109,7 @@ def at_home() -> list[Checker]:
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
         RolloutStepsAreSeen(),
+        RolloutStepsLast(),
         CrashLoopsKeepTheirStart(),
         GivenUpWithoutProgress(),
         SparedNodesServe(),
@@ -116,6 +118,7 @@ def at_home() -> list[Checker]:
         BornInALivingNamespace(),
         NothingIsHeldBack(),
         NothingIsLeftInHand(),
+        TroubleIsPresent(),
         SomebodyLeads(),
         SignalsAreOfWhoLeads(),
         LeasesAreHeldOut(),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from fathom.model.objects import Obj, lookup, uid_of
+from fathom.model.times import SECOND_NS, duration_ns
 from fathom.schedule.loop.process import SchedulerProcess
+from fathom.schedule.policy_rollout.plan import DEFAULT_STEPS
 from fathom.sim.world.invariants import Checker, Found, Seen
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_NAMES = ("scheduler",)
 KINDS = ("Pod", "Node", "PolicyRollout", "SchedulingPolicy")  # Which a step changes the use of.
+CLOCK_S = 1.0  # Times of statuses are of whole seconds.
 Part = tuple[object, ...]  # Generation, phase and step: another one is another activation.
 
 
@@ -81,6 +86,47 @@ class RolloutStepsAreSeen(Checker):
                 step = lookup(rollout, "status", "step") or 0
                 return f"step {step}, which began at {began}, ended before {who} had seen it: {reported}"
         return None
+
+
+class RolloutStepsLast(Checker):
+    """A step that has begun, in whatever generation, is judged for its whole `hold` before the next one: time
+    before it began does not count, and no status claims so."""
+
+    name = "a step of a policy rollout lasts as long as it says"
+    resources = frozenset({"policyrollouts.fathom.dev"})
+
+    def __init__(self) -> None:
+        self._began: dict[str, tuple[Part, float]] = {}  # UID -> its present part, and when it began.
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None:
+            return None
+        uid, part = uid_of(change.new), _part(change.new)
+        before, began_s = self._began.get(uid, (part, change.at_s))
+        lasted_s = change.at_s - began_s
+        if part != before:
+            began_s = change.at_s
+        self._began[uid] = (part, began_s)
+        baked_s = int(lookup(change.new, "status", "bakedSeconds") or 0)
+        if baked_s > change.at_s - began_s + CLOCK_S:
+            since_s = change.at_s - began_s
+            return f"{change.key.name} counts {baked_s} s for a step that began {since_s:.0f} s ago"
+        if change.old is None or not _goes_on(change.old, change.new):
+            return None
+        hold_s = _hold_s(change.old)
+        step = lookup(change.old, "status", "step") or 0
+        return (
+            f"step {step} ended after {lasted_s:.1f} of {hold_s:.0f} s"
+            if lasted_s < hold_s - CLOCK_S
+            else None
+        )
+
+
+def _hold_s(rollout: Obj) -> float:
+    """Of the present step."""
+    steps = lookup(rollout, "spec", "steps") or msgspec.to_builtins(DEFAULT_STEPS)
+    hold = steps[int(lookup(rollout, "status", "step") or 0)].get("hold")
+    return (duration_ns(hold or "") or 0) / SECOND_NS
 
 
 def _part(rollout: Obj) -> Part:

@@ -1,4 +1,5 @@
-"""Rollouts in trouble: pods that crash again and again, and pods that take long to get ready."""
+"""Workloads in trouble: pods that crash again and again, pods that take long to get ready, and pods that a
+quota refuses while leaders change."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
-from fathom.model.resources import DEPLOYMENTS
+from fathom.model.resources import DEPLOYMENTS, REPLICA_SETS, RESOURCE_QUOTAS
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge
+from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.staff import (
     MANAGERS,
     QUIET_S,
     all_but,
     come_to_rest,
+    leads,
     manage,
     run_agent,
     run_managers_and_agents,
@@ -108,4 +111,47 @@ def _in_small_steps(name: str, *, tag: int) -> Obj:
     return obj
 
 
-SCENARIOS: tuple[Scenario, ...] = (pods_crash_again_and_again, slow_rollouts)
+QUOTA = "few"
+NAMES = ("one", "two")
+# In the first the controller is still trying, in the last it has given up.
+WAITS_S = (8.0, 20.0, 400.0)
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=("/pods", "/replicasets"),
+        seconds=60,
+        most=3,
+        without=all_but("crash", "crash-at-write", "lose-reply", "lose-request", "refuse", "drop-watch"),
+    ),
+    checkers=at_home,
+    scale=2,
+)
+async def trouble_outlives_its_leader(world: World) -> None:
+    """ReplicaSets are refused by a quota for a while, and say so; the leader changes, before or after
+    somebody grants them more: who leads now takes back what an earlier leader has said."""
+    troubles = run_managers_and_agents(world, ReplicaSets)
+    for number in range(world.scale):
+        await _allow(world, pods=len(NAMES))
+        for name in NAMES:
+            await world.apply(REPLICA_SETS, replica_set(name, 3))
+        await world.sleep(world.rng.choice(WAITS_S) * (0.7 + 0.6 * world.rng.random()))
+        for change in world.rng.sample(("leader", "quota"), 2):
+            if change == "quota":
+                await _allow(world, pods=20)
+            elif leading := [name for name in MANAGERS if leads(world, name)]:
+                world.crash(leading[0], restart_after_s=world.rng.choice((0.2, 9.0)))
+            await world.sleep(12 * world.rng.random())
+        if number < world.scale - 1:
+            for name in NAMES:
+                await world.apply(REPLICA_SETS, replica_set(name, 1))
+            await world.sleep(10)
+    await come_to_rest(world, troubles)
+
+
+async def _allow(world: World, *, pods: int) -> None:
+    await world.apply(RESOURCE_QUOTAS, {"metadata": {"name": QUOTA}, "spec": {"hard": {"pods": str(pods)}}})
+
+
+SCENARIOS: tuple[Scenario, ...] = (pods_crash_again_and_again, slow_rollouts, trouble_outlives_its_leader)
