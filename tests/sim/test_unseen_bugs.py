@@ -106,6 +106,7 @@ FOUND = {
     "let_go_while_it_runs": "agents-alone",
     "list_removes_own_writes_that_are_newer": "listed-while-it-writes",
     "listed_own_write_is_dropped": "replicas-handed-over",
+    "lost_word_is_not_repeated": "what-pods-wait-for-is-said",
     "mark_from_the_future_stops_compaction": "kept-for-a-while",
     "namesake_of_victim_is_marked": "victims-are-replaced",
     "namesakes_are_one": "informer-relists",

@@ -98,6 +98,7 @@ from fathom.sim.scenarios import (
     unclear_answers,
     undone_runs,
     unwell,
+    waiting_pods,
     waking,
     watched_runs,
     workloads,
@@ -192,6 +193,7 @@ MODULES = (
     later_terms,
     timed_loads,
     undone_runs,
+    waiting_pods,
 )
 
 

@@ -20,6 +20,7 @@ from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.caches import CacheInspector, CachesAreTrue
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
+from fathom.sim.checkers.pod_messages import WaitingPodsSayWhatIsSo
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles, WaitingPodsSayWhy
 from fathom.sim.scenarios.simulated_nodes import SimulatedNodes
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
@@ -44,7 +45,7 @@ ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), NoSchedulablePodIdles(), WaitingPodsSayWhy()]
+    return [*at_home(), NoSchedulablePodIdles(), WaitingPodsSayWhy(), WaitingPodsSayWhatIsSo()]
 
 
 def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> SimProcess:
