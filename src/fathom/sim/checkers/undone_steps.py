@@ -83,9 +83,7 @@ class UndoingIsExact(Checker):
                 was, now, field = before.get(path), after.get(path), ".".join(path)
                 if step is None or path not in step.after or was != step.after[path]:
                     given = "nothing" if step is None else step.after.get(path)
-                    return (
-                        f"undoing {identity} set {field} from {was} to {now}; the step had set it to {given}"
-                    )
+                    return f"{identity} set {field} from {was} to {now}; the step had set it to {given}"
                 if now != step.before[path]:
                     then = step.before[path]
                     return f"{identity} set {field} to {now}, and before the step it was {then}"
