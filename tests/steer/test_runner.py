@@ -20,7 +20,7 @@ from fathom.kinds.runbook import RunbookSpec, StepRetry
 from fathom.kinds.runbook_run import STEP_ANNOTATION, RunbookRun, RunbookRunStatus
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
-from fathom.model.times import SECOND_NS
+from fathom.model.times import SECOND_NS, moment_ns
 from fathom.record.audit_reading import read_entries
 from fathom.seams.seam import Ask, Reply
 from fathom.steer.record_writer import RunLost
@@ -415,6 +415,37 @@ def test_a_request_that_arrives_while_the_run_is_undone_is_undone_too(tmp_path: 
         assert (status.phase, await effects(server)) == ("Aborted", {**NOTHING_LEFT, "old": 200})
 
     tell(story, tmp_path)
+
+
+def test_a_create_that_arrives_after_it_was_repeated_and_undone_makes_nothing(tmp_path: Path) -> None:
+    """An abort waits until the request that got no answer can arrive no more."""
+
+    async def story(server: Server) -> None:
+        await furnished(server)
+        transport = Delaying(server, "note")
+        api = Api(transport, headers=(("user-agent", "fathom"),))
+        hands = Hands()
+        assert (await started(api, await made_run(api, CONTENT, word="moin"), hands)).phase == "Succeeded"
+        arrived: list[int] = []
+        hands.now_ns = read_time(await api.get(RUNS, "default", "run-1"), "note")
+
+        async def arrive(seconds: float) -> None:
+            hands.now_ns += int(seconds * SECOND_NS)
+            if not arrived:
+                arrived.append((await transport.deliver()).status)
+
+        hands.sleep = arrive
+        assert (await aborted(api, hands)).phase == "Aborted"
+        assert (arrived, await effects(server)) == ([409], NOTHING_LEFT)
+
+    tell(story, tmp_path)
+
+
+def read_time(run: Obj | None, step: str) -> int:
+    """When the step acted."""
+    assert run is not None
+    record = next(each for each in read(RunbookRun, run).status.steps if each.id == step)
+    return moment_ns(record.acted_at) or 0
 
 
 def test_a_regression_undoes_the_run_if_the_runbook_says_so(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ from fathom.steer.instructions import (
 from fathom.steer.moves import ENDED, HALTED
 
 POLL_NS = 2 * SECOND_NS  # As often as a person would look; each poll reads a few objects.
+LATE_NS_MAX = 15 * SECOND_NS  # A client gives a request up after 10 s; it may arrive a little later.
 GAP_NS_MAX = 15 * SECOND_NS  # Two looks further apart do not show that something held in between.
 
 
@@ -267,6 +268,16 @@ def _words(verdict: Verdict) -> str:
 # Back.
 
 
+def _until_nothing_arrives(step: RunbookStep, record: StepRecord, now_ns: int) -> Sleep | None:
+    """1. A create gets no answer, and is repeated. 2. The second is carried out, and undone. 3. The first
+    arrives, and makes the object anew. (Late patches and deletes name what they are about and do nothing.)"""
+    makes = step.action.create is not None or step.action.apply is not None
+    until_ns = (moment_ns(record.acted_at) or 0) + LATE_NS_MAX
+    if not makes or record.attempts < 2 or now_ns >= until_ns:
+        return None
+    return Sleep(until_ns, f"an earlier request of step {step.id} may still arrive")
+
+
 def _undo(content: RunbookSpec, status: RunbookRunStatus, now_ns: int) -> Instruction:
     failed: list[StepRecord] = []
     for step in reversed(content.steps):
@@ -275,7 +286,9 @@ def _undo(content: RunbookSpec, status: RunbookRunStatus, now_ns: int) -> Instru
             case runbook_run.ACTING:
                 return _backoff(record, now_ns) or Settle(step.id)
             case runbook_run.ACTED | runbook_run.DONE:
-                return Keep(step.id) if step.compensation is None else Act(step.id, undo=True)
+                if step.compensation is None:
+                    return Keep(step.id)
+                return _until_nothing_arrives(step, record, now_ns) or Act(step.id, undo=True)
             case runbook_run.UNDOING:
                 return _backoff(record, now_ns) or Settle(step.id, undo=True)
             case runbook_run.UNDO_FAILED:

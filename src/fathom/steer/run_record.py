@@ -37,10 +37,9 @@ from fathom.model.times import SECOND_NS, duration_ns, micro_timestamp, moment_n
 from fathom.steer.conditions import Verdict
 from fathom.steer.instructions import AT_END, BEFORE, Check
 from fathom.steer.moves import ENDED, PHASE_MOVES, STEP_MOVES, check_move
-from fathom.steer.plan_run import record_of, step_of
+from fathom.steer.plan_run import LATE_NS_MAX, record_of, step_of
 
 BACKOFF_S_MAX = 60.0
-LATE_NS_MAX = 15 * SECOND_NS  # A client gives a request up after 10 s; it may arrive a little later.
 WRITES_MAX = 32  # Of one step: attempts and compensation together. The audit log has all.
 
 
