@@ -62,6 +62,7 @@ FOUND = {
     "each_leader_scales": "scaled-by-one-leader-after-another",
     "edited_role_keeps_its_old_rules": "roles-come-and-go",
     "ended_override_wakes_nobody": "overrides-end",
+    "ended_pod_is_history_while_deleted": "restarted-after-each-write",
     "ended_pod_keeps_its_room": "one-scheduler",
     "ended_pods_count_at_admission": "pods-do-not-fit",
     "epochs_begin_anew": "leases-are-deleted",

@@ -17,7 +17,7 @@ from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.scenarios.objects import pod_spec
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.faults import AnyFault, LoseRequest, Refuse
+from fathom.sim.world.faults import AnyFault, CrashAtWrite, LoseRequest, Refuse
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -170,6 +170,41 @@ async def removed_though_requests_are_lost(world: World) -> None:
     await world.heal_and_settle(quiet_s=20, within_s=600)
 
 
+# The agent dies after a write about a pod, whichever comes next: a start, a readiness, an end, a removal.
+DIES_OFTEN: tuple[AnyFault, ...] = tuple(
+    CrashAtWrite(at_s=2.0 + 1.5 * number, target=AGENT, match="/pods", times=1 + number % 2, for_s=0.7)
+    for number in range(16)
+)
+
+
+@scenario(
+    Menu(
+        processes=(AGENT,),
+        kinds=("/pods",),
+        seconds=25,
+        most=3,
+        without=all_but("lose-request", "slow-reply", "hold-watch", "stop"),
+    ),
+    scripted=DIES_OFTEN,
+    checkers=lambda: [*at_home(), *at_rest(AGENT)],
+    scale=10,
+)
+async def restarted_after_each_write(world: World) -> None:
+    """An agent dies again and again just after it has written about a pod, while pods start, end, are deleted
+    and stop: the next one goes on from what is stored, and every deleted pod goes."""
+    keeps = world.rng.random() < 0.5
+    machine = SimulatedMachine(keeps_containers=keeps, observe=observed(world, AGENT))
+    for checker in (NothingIsStartedTwice({AGENT: machine}), RunningPodsAreKept()) if keeps else ():
+        world.add_checker(checker)
+    await _start_agent(world, partial(begin_agent, machine=machine))
+    for number in range(world.scale):
+        await world.apply(PODS, _pod(f"pod-{number}", world.rng.choice(tuple(SCRIPTS))))
+        await world.sleep(2 * world.rng.random())
+        for _ in range(world.rng.randrange(3)):
+            await _delete_one(world)
+    await world.heal_and_settle(quiet_s=20, within_s=600)
+
+
 def _runs(world: World, name: str) -> bool:
     pod = world.get("pods", Key("default", name))
     statuses = lookup(pod, "status", "containerStatuses") or ()
@@ -180,4 +215,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     containers_outlive_their_agent,
     stopped_while_unheard,
     removed_though_requests_are_lost,
+    restarted_after_each_write,
 )
