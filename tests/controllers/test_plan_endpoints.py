@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.controllers.making import meta, pod
 
+from fathom.control.ownership import owned
 from fathom.control.plan import NOTHING, Plan
 from fathom.controllers.endpoints.plan import (
     MANAGED_BY,
@@ -15,8 +16,9 @@ from fathom.controllers.endpoints.plan import (
     plan_endpoints,
     plan_slices,
     ports_of,
+    stray_of,
 )
-from fathom.model.objects import Obj
+from fathom.model.objects import Key, Obj
 from fathom.model.well_known import SERVICE_NAME_LABEL
 
 LABELS = {SERVICE_NAME_LABEL: "web", MANAGED_BY: MANAGER}
@@ -241,3 +243,17 @@ def test_names_of_ports_are_looked_up_once_for_each_pod() -> None:
     CountedPort.looks = 0
     assert [dict(each)["port"] for each in ports_of(many, listening)] == [n + 1 for n in range(count)]
     assert CountedPort.looks <= 5 * count
+
+
+def test_slices_that_an_earlier_service_left_behind_go() -> None:
+    stray, mine = slice_of("web-ipv4-old"), slice_of("web-ipv4-0", endpoint("a", "10.0.0.1"))
+    plan = plan_slices(service(), (at_address("a", "10.0.0.1"),), (mine,), strays=(stray,))
+    assert [one.target.key.name for one in plan.deletes] == ["web-ipv4-old"]
+    assert (plan.creates, plan.patches) == ((), ())
+
+
+def test_a_slice_that_belongs_to_somebody_or_is_kept_by_hand_is_no_stray() -> None:
+    left, by_hand = slice_of("left"), {**slice_of("hand"), "metadata": meta("hand", labels={})}
+    assert stray_of(left, MANAGER) == Key("default", "web")
+    assert stray_of(by_hand, MANAGER) is stray_of(owned(left, service()), MANAGER) is None
+    assert stray_of(left, "another") is None

@@ -75,3 +75,9 @@ def test_what_is_there_is_changed_and_what_is_no_longer_wanted_goes() -> None:
 )
 def test_endpoints_that_are_somebody_elses_are_not_mirrored(found: Obj, of: Obj | None) -> None:
     assert plan_mirror(found, of, ()) == NOTHING
+
+
+def test_slices_that_earlier_endpoints_left_behind_go_before_new_ones_take_their_names() -> None:
+    plan = plan_mirror(endpoints(SUBSET), service(), (), mirrored()[:1])
+    assert [one.target.key.name for one in plan.deletes] == ["db-mirror-ipv4-0"]
+    assert [one.obj["metadata"]["name"] for one in plan.creates] == ["db-mirror-ipv6-0"]

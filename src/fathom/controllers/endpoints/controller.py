@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fathom.cache.indexes import STANDARD
+from fathom.cache.indexes import STANDARD, Index
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
 from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
-from fathom.control.watches import NODE, POD, SERVICE, OwnedBy, Primary, Related, View, Watch, WatchedKind
+from fathom.control.watches import NODE, POD, SERVICE, Concerns, Primary, Related, View, Watch, WatchedKind
 from fathom.controllers.adoption import FOR_CHILDREN, owner_key
-from fathom.controllers.endpoints.plan import plan_endpoints, plan_slices, selects
-from fathom.controllers.endpoints.plan_mirroring import plan_mirror
+from fathom.controllers.endpoints.plan import MANAGER, plan_endpoints, plan_slices, selects, stray_of
+from fathom.controllers.endpoints.plan_mirroring import MIRROR, plan_mirror
 from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
 from fathom.model.resources import SLICES
@@ -62,7 +62,29 @@ def _pods_of(view: Snapshot, service: Obj) -> list[Obj]:
     return [pod for pod in view.list("Pod", key_of(service).namespace) if selects(service, pod)]
 
 
-FOR_SLICES = {**STANDARD, ON_NODES: _nodes_of}
+def _strays(manager: str) -> Index:
+    """An index: slices that belong to nobody, by the Service that they name."""
+
+    def services(endpoint_slice: Obj) -> tuple[str, ...]:
+        key = stray_of(endpoint_slice, manager)
+        return () if key is None else ("/".join(key),)
+
+    return services
+
+
+def _served_by(owner: WatchedKind, manager: str) -> Concerns:
+    """A slice concerns its owner; one that belongs to nobody, who has the name of its Service."""
+
+    def keys(endpoint_slice: Obj, view: View) -> Iterable[Key]:
+        key = owner_key(endpoint_slice, owner) or stray_of(endpoint_slice, manager)
+        return () if key is None else (key,)
+
+    return keys
+
+
+STRAYS, MIRRORED_STRAYS = "strays", "mirrored-strays"
+FOR_SLICES = {**STANDARD, ON_NODES: _nodes_of, STRAYS: _strays(MANAGER)}
+FOR_MIRRORS = {**STANDARD, MIRRORED_STRAYS: _strays(MIRROR)}
 
 
 class EndpointSlices:
@@ -70,7 +92,7 @@ class EndpointSlices:
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(SERVICE, conditions=False),
         Related(POD, concerns=_services_of, indexes=FOR_CHILDREN),
-        OwnedBy(ENDPOINT_SLICE, indexes=FOR_SLICES),
+        Related(ENDPOINT_SLICE, concerns=_served_by(SERVICE, MANAGER), indexes=FOR_SLICES),
         Related(NODE, concerns=_services_with_another_zone),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
@@ -95,6 +117,7 @@ class EndpointSlices:
             service,
             _pods_of(view, service),
             view.owned("EndpointSlice", uid_of(service)),
+            strays=view.by_index("EndpointSlice", STRAYS, "/".join(key)),
             zone_of=lambda node: _zone_of(view, node),
             named=lambda name: view.get("EndpointSlice", Key(key.namespace, name)) is not None,
         )
@@ -136,7 +159,7 @@ class MirroredEndpoints:
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(ENDPOINTS, conditions=False),
         Related(SERVICE, concerns=_namesake),
-        OwnedBy(ENDPOINT_SLICE),
+        Related(ENDPOINT_SLICE, concerns=_served_by(ENDPOINTS, MIRROR), indexes=FOR_MIRRORS),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Endpoints"),
@@ -161,5 +184,6 @@ class MirroredEndpoints:
         if endpoints is None:
             return ReconcileResult.never()
         slices = view.owned("EndpointSlice", uid_of(endpoints))
-        plan = plan_mirror(endpoints, view.get("Service", key), slices)
+        strays = view.by_index("EndpointSlice", MIRRORED_STRAYS, "/".join(key))
+        plan = plan_mirror(endpoints, view.get("Service", key), slices, strays)
         return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.ownership import child_name, owned
+from fathom.control.ownership import child_name, controller_of, owned
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, contains, target
 from fathom.controllers.pod_states import has_ended, is_ready
 from fathom.model.freshness import ENDPOINTS_FRESH_S
-from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.well_known import SERVICE_NAME_LABEL
 
 MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
@@ -173,10 +173,13 @@ def plan_slices(
     pods: Sequence[Obj],
     slices: Sequence[Obj],
     *,
+    strays: Sequence[Obj] = (),
     zone_of: Callable[[str], str] = lambda node: "",
     named: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """An endpoint stays in its present slice: watchers of slices then read one change, not all of them."""
+    """An endpoint stays in its present slice: watchers of slices then read one change, not all of them.
+    `strays`: slices of an earlier Service of this name that was deleted without them. They go, as in
+    Kubernetes: readers of slices find them by the name of the Service, and nobody else keeps them true."""
     if is_deleting(service) or not has_selector(service):
         return NOTHING
     mine = [
@@ -199,8 +202,8 @@ def plan_slices(
             creates += _created(service, group, rest, named=named, before=creates)
     deletes = tuple(
         Delete(target("EndpointSlice", endpoint_slice))
-        for endpoint_slice in mine
-        if metadata(endpoint_slice)["name"] not in used
+        for endpoint_slice in (*mine, *strays)
+        if metadata(endpoint_slice)["name"] not in used and not is_deleting(endpoint_slice)
     )
     return Plan(
         creates=tuple(creates),
@@ -209,6 +212,15 @@ def plan_slices(
         needs=NEEDS if deletes else (),
         why="the endpoints changed" if creates or patches or deletes else "",
     )
+
+
+def stray_of(endpoint_slice: Obj, manager: str) -> Key | None:
+    """The Service that a slice of this manager names, if the slice belongs to nobody."""
+    labels = labels_of(endpoint_slice)
+    if controller_of(endpoint_slice) is not None or labels.get(MANAGED_BY) != manager:
+        return None
+    name = labels.get(SERVICE_NAME_LABEL)
+    return None if name is None else Key(key_of(endpoint_slice).namespace, name)
 
 
 def group_of(endpoint_slice: Obj) -> PortGroup:

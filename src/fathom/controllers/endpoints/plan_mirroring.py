@@ -34,28 +34,33 @@ def is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
     return lookup(service, "spec", "type") != "ExternalName" and not has_selector(service)
 
 
-def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> Plan:
-    """`slices`: those that belong to these Endpoints."""
+def plan_mirror(
+    endpoints: Obj, service: Obj | None, slices: Sequence[Obj], strays: Sequence[Obj] = ()
+) -> Plan:
+    """`slices`: those that belong to these Endpoints. `strays`: those of earlier ones of this name that were
+    deleted without them; they go first, for the new ones have the same names."""
     mine = {
         metadata(endpoint_slice)["name"]: endpoint_slice
         for endpoint_slice in slices
         if labels_of(endpoint_slice).get(MANAGED_BY) == MIRROR
     }
     wanted = dict(_wanted(endpoints)) if is_mirrored(endpoints, service) else {}
+    in_the_way = {metadata(endpoint_slice)["name"] for endpoint_slice in strays}
     creates = [
         Create("EndpointSlice", owned(endpoint_slice, endpoints))
         for name, endpoint_slice in wanted.items()
-        if name not in mine
+        if name not in mine and name not in in_the_way
     ]
     patches = [
         Patch(target("EndpointSlice", current), change)
         for name, current in mine.items()
         if name in wanted and (change := _change(current, wanted[name]))
     ]
+    outdated = [endpoint_slice for name, endpoint_slice in mine.items() if name not in wanted]
     deletes = [
         Delete(target("EndpointSlice", endpoint_slice))
-        for name, endpoint_slice in mine.items()
-        if name not in wanted
+        for endpoint_slice in (*outdated, *strays)
+        if not is_deleting(endpoint_slice)
     ]
     if not creates and not patches and not deletes:
         return NOTHING
