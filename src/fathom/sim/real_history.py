@@ -31,7 +31,7 @@ from fathom.sim.checkers.containers import (
 )
 from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
-from fathom.sim.checkers.finished_work import ListedBeforeLetGo
+from fathom.sim.checkers.finished_work import ListedBeforeLetGo, OnlyJobsHoldPods
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, OneRunPerPod
@@ -284,6 +284,7 @@ def _by_commits() -> list[Checker]:
         TimesMoveWithTheirStatus(),
         LeavingEndpointsAreNotReady(),
         ListedBeforeLetGo(),
+        OnlyJobsHoldPods(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
         BornInALivingNamespace(),

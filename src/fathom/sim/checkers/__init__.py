@@ -34,7 +34,7 @@ from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
 from fathom.sim.checkers.evicted_pods import VictimsAreMarked
 from fathom.sim.checkers.field_owners import FieldsKeepTheirOwners
-from fathom.sim.checkers.finished_work import ListedBeforeLetGo
+from fathom.sim.checkers.finished_work import ListedBeforeLetGo, OnlyJobsHoldPods
 from fathom.sim.checkers.gateway_table import GatewayFollowsObjects
 from fathom.sim.checkers.given_up import GivenUpWithoutProgress
 from fathom.sim.checkers.jobs import IndexesRunOnce, OnlyFailedIndexesFail
@@ -103,6 +103,7 @@ def at_home() -> list[Checker]:
         WholeListsAreGuarded(),
         LeavingEndpointsAreNotReady(),
         ListedBeforeLetGo(),
+        OnlyJobsHoldPods(),
         IndexesRunOnce(),
         OnlyFailedIndexesFail(),
         UnreadyPodsGoAsRead(),

@@ -46,7 +46,7 @@ class _ReadyPeriod(msgspec.Struct):
 
 
 class _Pod(msgspec.Struct):
-    owner: str
+    owners: dict[str, None]  # All it ever had: a view may lack that it was let go.
     ready: list[_ReadyPeriod]  # In order; the last one may not have ended.
 
 
@@ -59,7 +59,7 @@ class AvailableIsEarned(Checker):
 
     def __init__(self) -> None:
         self._pods: dict[str, _Pod] = {}  # By UID; deleted pods stay.
-        self._deployment_of: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._deployments_of: dict[str, dict[str, None]] = {}  # ReplicaSet's UID -> all it ever belonged to.
         self._needed_s: dict[str, float] = {}  # UID -> the smallest `minReadySeconds` it ever had.
         self._views: dict[str, int] = {}  # Id of a decision -> the revision up to which it saw all pods.
         self._world: World | None = None
@@ -75,7 +75,7 @@ class AvailableIsEarned(Checker):
         if change.new is None:
             return None
         if change.resource == REPLICA_SETS:
-            self._deployment_of.setdefault(uid_of(change.new), owner_uid(change.new))
+            self._deployments_of.setdefault(uid_of(change.new), {})[owner_uid(change.new)] = None
         uid, reported = uid_of(change.new), _available(change.new)
         asked_s = float(lookup(change.new, "spec", "minReadySeconds") or 0)
         needed_s = self._needed_s[uid] = min(asked_s, self._needed_s.get(uid, asked_s))
@@ -90,7 +90,11 @@ class AvailableIsEarned(Checker):
         )
 
     def _pods_of(self, uid: str) -> list[_Pod]:
-        return [pod for pod in self._pods.values() if uid in {pod.owner, self._deployment_of.get(pod.owner)}]
+        return [
+            pod
+            for pod in self._pods.values()
+            if uid in pod.owners or any(uid in self._deployments_of.get(owner, ()) for owner in pod.owners)
+        ]
 
     def _ready_s(self, pod: _Pod, change: Seen) -> float:
         """For how long it was ready in the view that the change was decided from; negative if it was not."""
@@ -117,7 +121,9 @@ class AvailableIsEarned(Checker):
 
     def _follow(self, change: Seen) -> None:
         obj = change.new or change.old or {}
-        pod = self._pods.setdefault(uid_of(obj), _Pod(owner_uid(obj), []))
+        pod = self._pods.setdefault(uid_of(obj), _Pod({}, []))
+        if owner := owner_uid(obj):
+            pod.owners[owner] = None
         ready = change.new is not None and is_active(change.new) and is_ready(change.new)
         period = pod.ready[-1] if pod.ready and pod.ready[-1].until_s == math.inf else None
         if ready and period is None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.resource_names import JOBS
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
+from fathom.sim.checkers.at_rest import AtRest, Objects, of_resource
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
@@ -92,3 +95,26 @@ class ListedBeforeLetGo(Checker):
 
 def _is_tracked(pod: Obj) -> bool:
     return JOB_TRACKING_FINALIZER in (metadata(pod).get("finalizers") or ())
+
+
+class OnlyJobsHoldPods(AtRest):
+    """At rest: the finalizer by which a Job counts its pods is only on pods of a Job that goes on. One that
+    is gone, going or finished holds none, nor does a Job hold pods that are not its own."""
+
+    name = "only a Job that goes on holds its pods when settled"
+    patience_s = 120.0
+
+    def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
+        jobs = {uid_of(job): job for job in of_resource(objects, JOBS)}
+        for path, pod in objects.items():
+            if not path.startswith(f"{PODS}/") or not _is_tracked(pod):
+                continue
+            job = jobs.get(owner_uid(pod))
+            if job is None or is_deleting(job) or _is_over(job):
+                yield Finding(f"{path} has the finalizer of a Job that {_became(job)}", (path,))
+
+
+def _became(job: Obj | None) -> str:
+    if job is None:
+        return "does not exist"
+    return "is being deleted" if is_deleting(job) else "has finished"

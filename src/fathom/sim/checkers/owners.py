@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.resource_names import DEFINITIONS
+from fathom.model.resource_names import DEFINITIONS, JOBS
 from fathom.sim.checkers.at_rest import RECORDS, AtRest, Objects, of_resource
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 EVENTS = frozenset({"events", "events.events.k8s.io"})
+CLAIMS = "serviceclaims.fathom.dev"  # A server removes them with the Service: `ClaimsAreThoseOfServices`.
 # Finalizers whose controllers run in every world that uses them: none may hold an object for ever.
 OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tracking"})
 
@@ -75,7 +76,7 @@ class OnlyTheUnownedAreCollected(Checker):
         return self._check_dependents(change, old) if change.new is None else None
 
     def _may_go_unowned(self, change: Seen) -> bool:
-        return change.resource in EVENTS or change.resource in self._leaving_kinds
+        return change.resource in {*EVENTS, CLAIMS} or change.resource in self._leaving_kinds
 
     def _is_owned(self, obj: Obj) -> bool:
         owners = [self._alive.get(uid) for uid in owners_of(obj)]
@@ -139,7 +140,8 @@ def _blocks(obj: Obj, owner: str) -> bool:
 
 class NothingIsHeldBack(AtRest):
     """At rest: an object in deletion has a finalizer that is not in `OURS`, or is a pod on an unreachable
-    node. Any other should be gone."""
+    node, or one that failed and whose Job is suspended: its replacement takes the count of failures from it.
+    Any other should be gone."""
 
     name = "deleted objects are gone when settled"
     patience_s = 120.0
@@ -147,8 +149,9 @@ class NothingIsHeldBack(AtRest):
     def at_rest(self, objects: Objects, now_s: float) -> Iterable[str | Finding]:
         nodes = of_resource(objects, "nodes")
         unreachable = {key_of(node).name for node in nodes if not _is_reachable(node)}
+        suspended = {uid_of(job) for job in of_resource(objects, JOBS) if lookup(job, "spec", "suspend")}
         for path, obj in objects.items():
-            if not is_deleting(obj):
+            if not is_deleting(obj) or (_has_failed(obj) and not suspended.isdisjoint(owners_of(obj))):
                 continue
             foreign = [
                 finalizer for finalizer in metadata(obj).get("finalizers") or () if finalizer not in OURS
@@ -157,6 +160,10 @@ class NothingIsHeldBack(AtRest):
                 yield Finding(
                     f"{path} has been in deletion since {metadata(obj)['deletionTimestamp']}", (path,)
                 )
+
+
+def _has_failed(obj: Obj) -> bool:
+    return bool(lookup(obj, "status", "phase") == "Failed")
 
 
 def _is_reachable(node: Obj) -> bool:

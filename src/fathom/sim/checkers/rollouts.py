@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 
 import msgspec
@@ -51,7 +52,7 @@ class _Rollouts(Checker):
         if change.resource == DEPLOYMENTS and change.new is not None:
             self._note_bounds(change.new)
         elif change.resource == REPLICA_SETS and change.new is not None:
-            self._sets.setdefault(uid_of(change.new), owner_uid(change.new))
+            self._note_owner(change.new)
             self._selected[uid_of(change.new)] = lookup(change.new, "spec", "selector", "matchLabels") or {}
             if change.old is None or size_of(change.old) != size_of(change.new):
                 (self._late_sets.add if change.late else self._late_sets.discard)(uid_of(change.new))
@@ -63,6 +64,23 @@ class _Rollouts(Checker):
         most, least = most_of(deployment), wanted_of(deployment) - max_unavailable(deployment)
         state = self._deployments.setdefault(uid_of(deployment), _DeploymentState(most, least, {}))
         state.most, state.least = max(most, state.most), min(least, state.least)
+
+    def _note_owner(self, replica_set: Obj) -> None:
+        """A ReplicaSet that belongs to nobody has no bounds; who adopts it gets its pods, however many."""
+        uid, owner = uid_of(replica_set), owner_uid(replica_set) or uid_of(replica_set)
+        before = self._deployments.get(self._sets.get(uid, ""))
+        first, moved = uid not in self._sets, self._sets.get(uid) != owner
+        self._sets[uid] = owner
+        if owner == uid:
+            self._deployments.setdefault(uid, _DeploymentState(sys.maxsize, 0, {}))
+        state = self._deployments.get(owner)
+        if first or not moved or before is None or state is None:
+            return
+        pods = {name: pod for name, pod in before.pods.items() if owner_uid(pod) == uid}
+        for name in pods:
+            del before.pods[name]
+        state.pods |= pods
+        state.most = max(state.most, size_of(replica_set) + len(state.pods))
 
     def _pod_changed(self, change: Seen) -> Found:
         pod = change.new if change.new is not None else change.old

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from fathom.client.api import Resource
 from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
@@ -58,7 +59,10 @@ LIMITS: tuple[Obj, ...] = (
     {"maxUnavailable": 1, "minAvailable": None},
     {"maxUnavailable": "30%", "minAvailable": None},
 )
+POLICIES = ("Background", "Foreground", "Foreground", "Orphan")
 JOB_NAMES = ("plain", "indexed", "per-index")
+LASTING = ((REPLICA_SETS, BARE), *((DEPLOYMENTS, name) for name in WORKLOADS))
+WORKLOAD_NAMES = (*LASTING, *((JOBS, name) for name in JOB_NAMES))
 
 
 def checkers() -> Sequence[Checker]:
@@ -81,10 +85,8 @@ def checkers() -> Sequence[Checker]:
 async def ordinary_days(world: World) -> None:
     """Workloads of all kinds are made, and then anything ordinary is done to them, in any order. At rest all
     counts are those of the pods that are there, and again after each of some last touches."""
-    controllers = (Deployments, ReplicaSets, Jobs, DeploymentProgress)
-    beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
-    run_managers_and_agents(world, *controllers, *beside, kinds=KINDS)
-    await _begin(world)
+    run_all(world)
+    await begin(world)
     for _ in range(world.scale):
         await world.sleep(3 * world.rng.random())
         await world.rng.choice(TOUCHES)(world)
@@ -95,10 +97,16 @@ async def ordinary_days(world: World) -> None:
         await world.settle(quiet_s=QUIET_S)
 
 
-async def _begin(world: World) -> None:
-    for name, selector in SELECTORS.items():
-        service = {"metadata": {"name": name}, "spec": {"selector": selector, "ports": [{"port": 80}]}}
-        await world.apply(SERVICES, service)
+def run_all(world: World) -> None:
+    controllers = (Deployments, ReplicaSets, Jobs, DeploymentProgress)
+    beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
+    run_managers_and_agents(world, *controllers, *beside, kinds=KINDS)
+
+
+async def begin(world: World) -> None:
+    """Make what is not there."""
+    for name in SELECTORS:
+        await world.apply(SERVICES, _service(name))
         await world.apply(BUDGETS, _budget(world, name))
     for name in NODE_NAMES:
         await world.apply(NODES, node(name))
@@ -106,7 +114,8 @@ async def _begin(world: World) -> None:
         await world.apply(DEPLOYMENTS, _deployment(world, name, tag=1))
     await world.apply(REPLICA_SETS, _bare(world))
     for name in JOB_NAMES:
-        await world.apply(JOBS, _job(world, name))
+        if world.get(JOBS.name, Key("default", name)) is None:
+            await world.apply(JOBS, _job(world, name))
 
 
 # What people do.
@@ -121,16 +130,19 @@ async def _roll_out(world: World) -> None:
 
 async def _scale(world: World) -> None:
     """Also in the middle of a rollout."""
-    name = world.rng.choice(WORKLOADS)
-    await world.apply(
-        DEPLOYMENTS, {"metadata": {"name": name}, "spec": {"replicas": world.rng.randrange(1, 6)}}
-    )
+    replicas = world.rng.randrange(1, 6)
+    await _edit(world, DEPLOYMENTS, world.rng.choice(WORKLOADS), {"replicas": replicas})
+
+
+async def _edit(world: World, resource: Resource, name: str, spec: Obj) -> None:
+    """Unless it is gone. What is refused is not tried again."""
+    await world.api.patch(resource, "default", name, {"spec": spec})
 
 
 async def _pause_or_go_on(world: World) -> None:
     name = world.rng.choice(WORKLOADS)
     paused = lookup(world.get(DEPLOYMENTS.name, Key("default", name)) or {}, "spec", "paused")
-    await world.apply(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {"paused": not paused}})
+    await _edit(world, DEPLOYMENTS, name, {"paused": not paused})
 
 
 async def _edit_bare_set(world: World) -> None:
@@ -168,18 +180,54 @@ async def _change_zone(world: World) -> None:
 async def _suspend_or_resume(world: World) -> None:
     name = world.rng.choice(JOB_NAMES)
     suspended = lookup(world.get(JOBS.name, Key("default", name)) or {}, "spec", "suspend")
-    await world.apply(JOBS, {"metadata": {"name": name}, "spec": {"suspend": not suspended}})
+    await _edit(world, JOBS, name, {"suspend": not suspended})
 
 
 async def _change_parallelism(world: World) -> None:
-    name = world.rng.choice(JOB_NAMES)
-    await world.apply(JOBS, {"metadata": {"name": name}, "spec": {"parallelism": world.rng.randrange(1, 4)}})
+    parallelism = world.rng.randrange(1, 4)
+    await _edit(world, JOBS, world.rng.choice(JOB_NAMES), {"parallelism": parallelism})
+
+
+async def _remove_or_make_job(world: World) -> None:
+    await _remove_or_make(world, JOBS, _job(world, world.rng.choice(JOB_NAMES)))
 
 
 async def _repeat_job(world: World) -> None:
+    """A person does not wait for the old one to be gone, and tries once more when it is still there."""
     name = world.rng.choice(JOB_NAMES)
-    await world.delete(JOBS, name)
-    await world.apply(JOBS, _job(world, name))
+    await remove(world, JOBS, name)
+    for _ in range(2):
+        await world.sleep(world.rng.choice((0.0, 1.0, 5.0)))
+        await world.api.create(JOBS, "default", _job(world, name))
+
+
+async def remove(world: World, resource: Resource, name: str) -> None:
+    """With its children, before or after it, or without them."""
+    current = world.get(resource.name, Key("default", name))
+    if current is not None:
+        policy = world.rng.choice(POLICIES)
+        await world.api.delete(resource, "default", name, uid=uid_of(current), policy=policy)
+
+
+async def _remove_workload(world: World) -> None:
+    """Another one of the same name may be made later, by a rollout or an edit."""
+    resource, name = world.rng.choice(LASTING)
+    await remove(world, resource, name)
+
+
+async def _remove_or_make_service(world: World) -> None:
+    """Or the budget of that name."""
+    name = world.rng.choice(sorted(SELECTORS))
+    resource, obj = world.rng.choice(((SERVICES, _service(name)), (BUDGETS, _budget(world, name))))
+    await _remove_or_make(world, resource, obj)
+
+
+async def _remove_or_make(world: World, resource: Resource, obj: Obj) -> None:
+    """What is being removed is made by a later call."""
+    if world.get(resource.name, Key("default", key_of(obj).name)) is not None:
+        await remove(world, resource, key_of(obj).name)
+    else:
+        await world.api.create(resource, "default", obj)
 
 
 async def _leave_namespace(world: World) -> None:
@@ -201,6 +249,12 @@ async def _leave_namespace(world: World) -> None:
 
 
 Touch = Callable[[World], Awaitable[None]]
+REMOVALS: tuple[Touch, ...] = (
+    _repeat_job,
+    _remove_or_make_job,
+    _remove_workload,
+    _remove_or_make_service,
+)
 TOUCHES: tuple[Touch, ...] = (
     _roll_out,
     _roll_out,
@@ -214,7 +268,7 @@ TOUCHES: tuple[Touch, ...] = (
     _suspend_or_resume,
     _suspend_or_resume,
     _change_parallelism,
-    _repeat_job,
+    *REMOVALS,
     _leave_namespace,
 )
 
@@ -241,13 +295,19 @@ def _bare(world: World) -> Obj:
     return obj
 
 
+def _service(name: str) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"selector": SELECTORS[name], "ports": [{"port": 80}]}}
+
+
 def _budget(world: World, name: str) -> Obj:
     selector = {"matchLabels": SELECTORS[name]}
     return {"metadata": {"name": name}, "spec": {**world.rng.choice(LIMITS), "selector": selector}}
 
 
 def _job(world: World, name: str) -> Obj:
-    obj = job(name, completions=4, parallelism=2, runs_s=1 + 5 * world.rng.random())
+    """Some are over soon, and some go on while much else happens."""
+    runs_s = world.rng.choice((1 + 5 * world.rng.random(), 25.0))
+    obj = job(name, completions=4, parallelism=2, runs_s=runs_s)
     obj["spec"]["suspend"] = world.rng.random() < 0.3
     if name != "plain":
         obj["spec"]["completionMode"] = "Indexed"
