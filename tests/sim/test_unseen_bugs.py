@@ -127,6 +127,7 @@ FOUND = {
     "old_owner_not_woken": "pods-change-hands",
     "one_commit_binds_a_pod_twice": "daily-use",
     "one_dead_owner_is_enough": "owners-come-and-go",
+    "orphans_from_an_old_view": "orphaned-while-servers-lag",
     "other_quota_overlooked": "judged-and-then-late",
     "own_deletes_unseen": "rollouts-seen-late",
     "owned_objects_are_called_fights": "busy-but-well",

@@ -19,14 +19,15 @@ OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tra
 class OnlyTheUnownedAreCollected(Checker):
     """An object that a server removes by itself has owners, none of which stays, or is in a namespace in
     deletion, or of a kind whose definition is. (Events only get old.) A foreground-deleted owner is removed
-    after its dependents, and those after theirs; an orphaning one after it has released them."""
+    after its dependents, and those after theirs; an orphaning one after it has released them. That is said
+    of dependents that were there when it was deleted so."""
 
     name = "only objects without owners are garbage-collected"
 
     def __init__(self) -> None:
         self._alive: dict[str, Obj] = {}  # By UID.
         self._owned_since: dict[str, int] = {}  # UID -> the revision of its present owners.
-        self._waits_since: dict[str, int] = {}  # UID -> the revision since which it waits for its dependents.
+        self._waits_since: dict[str, int] = {}  # UID -> since which revision it waits for its dependents.
         self._dependents: dict[str, dict[str, None]] = {}  # Owner's UID -> UIDs.
         self._spaces: dict[str, Obj] = {}
         self._inside: dict[str, int] = {}  # Namespace -> how many objects are in it.
@@ -44,8 +45,8 @@ class OnlyTheUnownedAreCollected(Checker):
             self._alive[uid_of(change.new)] = change.new
             if change.old is None or owners_of(change.old) != owners_of(change.new):
                 self._owned_since[uid_of(change.new)] = change.revision
-            if _waits(change.new):
-                self._waits_since.setdefault(uid_of(change.new), change.revision)
+            if _finalizer_of(change.new) not in {"", _finalizer_of(change.old)}:
+                self._waits_since[uid_of(change.new)] = change.revision
             for uid in owners_of(change.new):
                 self._dependents.setdefault(uid, {})[uid_of(change.new)] = None
         if change.resource == "namespaces":
@@ -116,7 +117,9 @@ class OnlyTheUnownedAreCollected(Checker):
         if change.ask is None and is_deleting(self._spaces.get(change.key.namespace, {})):
             return None  # So it is with all that is in a namespace that is being deleted.
         uid = uid_of(old)
-        remaining = self._dependents_of(uid) if ORPHAN in finalizers else self._blocking(uid)
+        belonging = self._dependents_of(uid) if ORPHAN in finalizers else self._blocking(uid)
+        since = self._waits_since.get(uid, 0)  # Of later ones the collector may not have heard.
+        remaining = [each for each in belonging if self._owned_since[uid_of(each)] < since]
         if not remaining:
             return None
         names = ", ".join(key_of(dependent).name for dependent in remaining)
@@ -129,6 +132,12 @@ def owners_of(obj: Obj) -> list[str]:
 
 def _waits(owner: Obj) -> bool:
     return is_deleting(owner) and FOREGROUND in (metadata(owner).get("finalizers") or ())
+
+
+def _finalizer_of(owner: Obj | None) -> str:
+    """That of an owner in deletion: for what it waits. A later request may change it."""
+    finalizers = metadata(owner).get("finalizers") or () if owner is not None and is_deleting(owner) else ()
+    return next((name for name in (ORPHAN, FOREGROUND) if name in finalizers), "")
 
 
 def _blocks(obj: Obj, owner: str) -> bool:

@@ -102,12 +102,18 @@ class ActiveFaults:
             if entry.fault.momentary:
                 self._world.at(entry.begin_ns, self._happen, entry.fault)
 
-    def hold_now(self, fault: HoldWatch) -> None:
-        """Add a watch hold that the scenario itself asks for."""
-        if not self.healed:
-            self._holds.append(PlannedFaults(fault, self._world.began_ns))
-            self._note_bars()
-            self.quiet = False
+    def hold_now(self, fault: HoldWatch | StaleServer) -> None:
+        """Add a hold of events that the scenario itself asks for: of a watch, or of a server."""
+        if self.healed:
+            return
+        planned = PlannedFaults(fault, self._world.began_ns)
+        if isinstance(fault, StaleServer):
+            self._stale.append(planned)
+            self.store_quiet = False
+            return
+        self._holds.append(planned)
+        self._note_bars()
+        self.quiet = False
 
     def heal(self) -> None:
         """End all faults: liveness is judged after this."""

@@ -30,7 +30,7 @@ from fathom.model.user import User
 from fathom.seams.process import Entry, Inside
 from fathom.sim.world.active_faults import DRIVER
 from fathom.sim.world.engine import Engine
-from fathom.sim.world.faults import HoldWatch
+from fathom.sim.world.faults import HoldWatch, StaleServer
 from fathom.sim.world.invariants import Checker, Finding, Seen, seen, standard
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.store_link import at_once
@@ -133,6 +133,10 @@ class World:
         """Delay the watch events of a kind ('/pods') to a process for a while."""
         fault = HoldWatch(at_s=self.now_s, target=name, match=match, for_s=for_s)
         self.engine.faults.hold_now(fault)
+
+    def delay_server(self, name: str, *, for_s: float) -> None:
+        """An API server gets no watch events from the store for a while, and answers from its old cache."""
+        self.engine.faults.hold_now(StaleServer(at_s=self.now_s, target=name, for_s=for_s))
 
     def happening(self, name: str, work: Callable[[], object]) -> None:
         """Define what a `Happening` fault of that name does; it can come at any moment."""
