@@ -34,19 +34,21 @@ POLICIES = ("Orphan", "Orphan", "Foreground", "Background")
 )
 async def orphaned_while_servers_lag(world: World) -> None:
     """The owner of many is deleted while somebody labels these, so that garbage collectors lose races and try
-    again. Meanwhile servers fall behind, and others give some of the dependents new ones of their own and
-    delete them, with those or without, or replace the owner: nothing is collected that was left behind, and
-    nothing stays that was not."""
+    again. Meanwhile servers fall behind, and others give the dependents new ones of their own and delete
+    them, with those or without, or their other owner, or replace the first one: nothing is collected that was
+    left behind, and nothing stays that was not."""
     for number in range(world.scale):
-        top = await _create(world, f"top-{number}")
-        members = [await _create_below(world, f"member-{number}-{each}", top) for each in range(MEMBERS)]
+        owners = [await _create(world, f"top-{number}")]
+        if world.rng.random() < 0.4:
+            owners.append(await _create(world, f"second-{number}"))
+        members = [await _create_below(world, f"member-{number}-{each}", *owners) for each in range(MEMBERS)]
         if world.rng.random() < 0.5:
             await _create_below(world, f"below-{number}", world.rng.choice(members))
         await world.sleep(0.5)
         await asyncio.gather(
-            _delete(world, top, world.rng.choice(("Background", "Foreground"))),
+            _delete(world, owners[0], world.rng.choice(("Background", "Foreground"))),
             *(_label_again_and_again(world, member) for member in members),
-            _save_some(world, number, members),
+            _act_unseen(world, number, members, owners[1:]),
         )
         if world.rng.random() < 0.5:
             await _replace(world, number)
@@ -61,19 +63,22 @@ async def _label_again_and_again(world: World, member: Obj) -> None:
         await world.api.patch(SECRETS, "default", key_of(member).name, change)
 
 
-async def _save_some(world: World, number: int, members: list[Obj]) -> None:
-    """Nobody waits for an answer: those of servers that are behind come late."""
+async def _act_unseen(world: World, number: int, members: list[Obj], others: list[Obj]) -> None:
+    """Nobody waits for an answer: those of servers that are behind come late. If the members have another
+    owner, that one is deleted, and not they."""
     await world.sleep(BUSY_S + BUSY_S * world.rng.random())
     for server in world.rng.choice((SERVERS, SERVERS, SERVERS[:1], SERVERS[1:])):
         world.delay_server(server, for_s=0.5 + world.rng.random())
-    await asyncio.gather(*(_save(world, f"late-{number}-{each}", obj) for each, obj in enumerate(members)))
-
-
-async def _save(world: World, name: str, member: Obj) -> None:
-    below = asyncio.create_task(_create_below(world, name, member))
+    names = [f"late-{number}-{each}" for each in range(len(members))]
+    below = [
+        asyncio.create_task(_create_below(world, name, member))
+        for name, member in zip(names, members, strict=True)
+    ]
     await world.sleep(0.01)
-    await _delete(world, member, world.rng.choice(POLICIES))
-    await below
+    policies = ("Foreground",) if others else POLICIES
+    await asyncio.gather(
+        *(_delete(world, obj, world.rng.choice(policies)) for obj in others or members), *below
+    )
 
 
 async def _replace(world: World, number: int) -> None:
@@ -88,18 +93,22 @@ async def _create(world: World, name: str) -> Obj:
     return world.get(CONFIG_MAPS.name, Key("default", name)) or {}
 
 
-async def _create_below(world: World, name: str, owner: Obj) -> Obj:
-    """Whoever creates it may not have heard that the owner is gone."""
-    if not owner:
+async def _create_below(world: World, name: str, *owners: Obj) -> Obj:
+    """Whoever creates it may not have heard that an owner is gone."""
+    references = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret" if "type" in owner else "ConfigMap",
+            "name": key_of(owner).name,
+            "uid": uid_of(owner),
+            "blockOwnerDeletion": world.rng.random() < 0.7,
+        }
+        for owner in owners
+        if owner
+    ]
+    if not references:
         return {}
-    reference = {
-        "apiVersion": "v1",
-        "kind": "Secret" if "type" in owner else "ConfigMap",
-        "name": key_of(owner).name,
-        "uid": uid_of(owner),
-        "blockOwnerDeletion": world.rng.random() < 0.5,
-    }
-    meta = {"name": name, "ownerReferences": [reference]}
+    meta = {"name": name, "ownerReferences": references}
     await world.api.create(SECRETS, "default", {"metadata": meta})
     return world.get(SECRETS.name, Key("default", name)) or {}
 
