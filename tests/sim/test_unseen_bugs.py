@@ -77,6 +77,7 @@ FOUND = {
     "failure_replaces_conditions": "foreign-conditions",
     "fence_is_looked_at_and_not_expected": "written-late-to-a-stale-server",
     "fight_condition_is_never_withdrawn": "two-writers",
+    "fight_dropped_with_its_failed_event": "two-writers",
     "fight_of_an_earlier_server_stays": "a-fight-ends-while-its-server-is-down",
     "finished_pod_counts_after_relist": "a-scheduler-leads-again",
     "foreground_ends_before_the_grandchildren": "owners-come-and-go",

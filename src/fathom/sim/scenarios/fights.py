@@ -20,7 +20,7 @@ from fathom.kube.definitions.own import OWN_KINDS
 from fathom.model import accounts
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
-from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS
+from fathom.model.resources import AUTOSCALERS, DEPLOYMENTS, RESOURCE_QUOTAS
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
@@ -98,9 +98,13 @@ def watched() -> Sequence[Checker]:
 @scenario(Menu(processes=("controllers-1",), most=0), checkers=watched, timed=True)
 async def two_writers(world: World) -> None:
     """Two actors write one field back and forth, each its own value, with a period of 1 to 15 seconds: an
-    Event names the object, the field, both writers and the period within a minute, and a condition says that
-    it goes on, for as long as it does."""
+    Event names the object, the field, both writers and the period within a minute, or as soon as there may be
+    Events again, and a condition says that it goes on, for as long as it does."""
     run_controllers(world, "controllers-1", Deployments, ReplicaSets)
+    has_no_room = world.rng.random() < 0.3
+    if has_no_room:
+        quota = {"metadata": {"name": "no-events"}, "spec": {"hard": {"count/events": "0"}}}
+        await world.apply(RESOURCE_QUOTAS, quota)
     await world.apply(DEPLOYMENTS, deployment("web", 2))
     await world.apply(SERVICE.resource, service("web"))
     await world.apply(CONFIG_MAP.resource, {"metadata": {"name": "settings"}, "data": {"mode": "x"}})
@@ -110,6 +114,9 @@ async def two_writers(world: World) -> None:
     world.process(RIVALS[0], rival(resource, name, patches[0], period_s))
     await world.sleep(period_s * world.rng.uniform(0.2, 0.8))
     world.process(RIVALS[1], rival(resource, name, patches[1], period_s))
+    if has_no_room:
+        await world.sleep(NAMED_WITHIN_S)
+        await world.delete(RESOURCE_QUOTAS, "no-events")
     await world.until(
         lambda: named(world, "TwoWriters", field) is not None,
         within_s=NAMED_WITHIN_S,
