@@ -72,6 +72,7 @@ NOT_JUDGED: dict[str, str] = {
     "a scheduler's table equals one made anew": MEMORY,
     "a placement keeps the rules": MEMORY,
     "an older write undoes no newer one of its sender": SENT,
+    "a look at everything finds nothing to do at rest": MEMORY,
     "nothing is given up within two minutes": TIMES,
     "the gateway's table and routes' statuses match the objects when settled": MEMORY,
     "a step of a policy rollout is over only when all schedulers have seen it": MEMORY,

@@ -69,6 +69,7 @@ from fathom.sim.checkers.scheduler_tables import TablesEqualNewOnes
 from fathom.sim.checkers.service_claims import ClaimsAreThoseOfServices
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
+from fathom.sim.checkers.unwoken import NothingIsLeftToDo
 from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
 from fathom.sim.checkers.write_outcomes import OutcomesAreSo
 from fathom.sim.checkers.writes import WritesAreAsAsked
@@ -84,6 +85,7 @@ def at_home() -> list[Checker]:
         TablesEqualNewOnes(),
         PlacementsKeepTheRules(),
         OlderWritesUndoNothing(),
+        NothingIsLeftToDo(),
         NothingIsGivenUpSoon(),
         EvictionsAreAllowed(),
         VictimsAreMarked(),

@@ -98,6 +98,10 @@ class Checker:
         """Called when faults have stopped and nothing changes any more."""
         return ()
 
+    async def rested(self, world: World) -> None:
+        """Called after that, if nothing was found: it may try something, and `commit` judges what comes of
+        it."""
+
     def ended(self, world: World) -> Iterable[str | Finding]:
         """Called after the scenario, outside of the world's time: it may make other worlds."""
         return ()

@@ -253,6 +253,8 @@ class World:
             )
             quiet_since_s = self.now_s if quiet_since_s is None else quiet_since_s
             if self._is_settled(self.now_s - quiet_since_s):
+                for checker in self.checkers:
+                    await checker.rested(self)
                 return
             await asyncio.sleep(PATIENCE_S)
 
