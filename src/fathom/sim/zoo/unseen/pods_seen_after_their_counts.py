@@ -9,7 +9,7 @@ from fathom.sim.zoo import rewrite
 ROOM = "controllers/deployment"
 NOT_FOUND_BECAUSE = (
     "It takes a new leader that hears of the counts of a ReplicaSet before it hears of its pods, in the "
-    "middle of a rollout, and then of nothing else. No run of the scenarios with deaf successors has come to that."
+    "middle of a rollout, and then of nothing else. No run of the scenarios with deaf successors came to it."
 )
 
 rewrite(
