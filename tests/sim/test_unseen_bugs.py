@@ -52,6 +52,7 @@ FOUND = {
     "create_overwrites": "replicas",
     "created_in_a_leaving_namespace": "judged-and-then-late",
     "deadline_without_a_look": "jobs-in-time",
+    "definition_goes_before_its_objects": "defined-again",
     "delete_with_uid_ignores_the_revision": "replicas-handed-over",
     "deleted_grants_outlive_a_gap": "roles-come-and-go",
     "deleted_lease_is_not_made_again": "agents-alone",

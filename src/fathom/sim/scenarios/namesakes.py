@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
+from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.resources import DEFINITIONS, NAMESPACES, PODS, SECRETS
 from fathom.sim.checkers import at_home
@@ -162,21 +163,35 @@ def _definition() -> Obj:
 )
 async def defined_again(world: World) -> None:
     """The definition of a custom kind is deleted with its objects, and defined again at once: the new objects
-    stay, whichever server is still busy with the old ones."""
+    stay, whichever server is still busy with the old ones. A finalizer holds some for a while: as long, the
+    definition stays."""
     for number in range(world.scale):
         await world.define(_definition())
-        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": f"w-{number % 2}"}}
-        await world.apply(WIDGETS, widget)
+        name, held = f"w-{number % 2}", world.rng.random() < 0.4
+        meta = {"name": name, **({"finalizers": ["example.com/hold"]} if held else {})}
+        await world.apply(WIDGETS, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
         definition = world.get(DEFINITIONS.name, Key("", "widgets.example.com"))
         assert definition is not None
         await asyncio.sleep(20 * MOMENT_S)
         assert world.list(WIDGETS.name), "a widget of a new definition was deleted"
         await world.api.delete(DEFINITIONS, "", "widgets.example.com", uid=uid_of(definition))
+        if held:
+            await world.sleep(2 * world.rng.random())
+            assert world.get(DEFINITIONS.name, Key("", "widgets.example.com")), "held objects have no kind"
+            await _let_go(world, name)
         for _ in range(40_000):
             if world.get(DEFINITIONS.name, Key("", "widgets.example.com")) is None:
                 break
             await asyncio.sleep(MOMENT_S / 4)
     await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+async def _let_go(world: World, name: str) -> None:
+    while (widget := world.get(WIDGETS.name, Key("default", name))) is not None:
+        patch = {"metadata": {"uid": uid_of(widget), "finalizers": None}}
+        if isinstance(await world.api.patch(WIDGETS, "default", name, patch), Committed):
+            return
+        await world.sleep(0.1)
 
 
 SCENARIOS: tuple[Scenario, ...] = (named_again_in_the_middle, defined_again)
